@@ -1,0 +1,49 @@
+"""Keeps an exercise an exercise: the library's own version of it refuses while that exercise is being checked.
+
+A function of labkit that does what an exercise asks is the exercise's *twin*. Everywhere else it works as usual.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_checking: ContextVar[frozenset[str]] = ContextVar("labkit_checking", default=frozenset())
+TWINS: dict[str, str] = {}
+"""Exercise id -> qualified name of the library's twin. The leak scan reads it: twins are the only solution code that a release holds."""
+
+
+class TwinRefused(RuntimeError):
+    """Raised by a twin that is called from the exercise whose answer it is."""
+
+
+@contextmanager
+def checking(exercise: str):
+    """While this runs, the twins of `exercise` refuse."""
+    token = _checking.set(_checking.get() | {exercise})
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def twin(exercise: str):
+    """Decorator: the function is the library's version of `exercise`."""
+
+    def decorate(function):
+        name = f"{function.__module__}.{function.__qualname__}"
+        TWINS[exercise] = name
+
+        @functools.wraps(function)
+        def guarded(*args, **kwargs):
+            if exercise in _checking.get():
+                raise TwinRefused(
+                    f"{name} is the library's version of exercise `{exercise}`, so it does not run while that exercise is being checked. "
+                    "Write the steps yourself; the library's version is yours to use everywhere else."
+                )
+            return function(*args, **kwargs)
+
+        return guarded
+
+    return decorate
