@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-_checking: ContextVar[frozenset[str]] = ContextVar("labkit_checking", default=frozenset())
+# One set per process, not a ContextVar: a thread started by the learner's function must not see an empty one.
+_checking: list[str] = []
 TWINS: dict[str, str] = {}
 """Exercise id -> qualified name of the library's twin. The leak scan reads it: twins are the only solution code that a release holds."""
 
@@ -21,11 +21,11 @@ class TwinRefused(RuntimeError):
 @contextmanager
 def checking(exercise: str):
     """While this runs, the twins of `exercise` refuse."""
-    token = _checking.set(_checking.get() | {exercise})
+    _checking.append(exercise)
     try:
         yield
     finally:
-        _checking.reset(token)
+        _checking.remove(exercise)
 
 
 def twin(exercise: str):
@@ -37,7 +37,7 @@ def twin(exercise: str):
 
         @functools.wraps(function)
         def guarded(*args, **kwargs):
-            if exercise in _checking.get():
+            if exercise in _checking:
                 raise TwinRefused(
                     f"{name} is the library's version of exercise `{exercise}`, so it does not run while that exercise is being checked. "
                     "Write the steps yourself; the library's version is yours to use everywhere else."
