@@ -1,0 +1,29 @@
+"""Benchmarks that can be trusted: measure, compare, sweep, on real devices and on a virtual clock.
+
+Names are imported on first use (PEP 562): the virtual device needs no torch, and `import labkit.bench` loads none.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+_WHERE = {
+    "VirtualDevice": "virtual",
+    "VirtualWork": "virtual",
+    "Device": "devices",
+    "get_device": "devices",
+}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
