@@ -57,3 +57,46 @@ def ready(*exercises: str) -> bool:
 
     display(Waiting(missing))
     return False
+
+
+class HandIn:
+    """The last cell of a lab: every exercise with its points, what is open, and the file to hand in."""
+
+    def __init__(self, lab: str, rows: list[tuple[str, str, float, float]]):
+        self.lab, self.rows = lab, rows
+
+    @property
+    def points(self) -> float:
+        return sum(row[2] for row in self.rows)
+
+    @property
+    def maximum(self) -> float:
+        return sum(row[3] for row in self.rows)
+
+    def _reading(self) -> str:
+        return (
+            f"{self.points:g} of {self.maximum:g} points in this session. Save the notebook (Ctrl+S or Cmd+S) and hand in {self.lab}.ipynb. "
+            "Grading runs every cell again with other cases, so what counts is the code in the exercise cells."
+        )
+
+    def __repr__(self) -> str:
+        lines = [f"  {name}: {status}, {points:g} of {maximum:g}" for name, status, points, maximum in self.rows]
+        return "\n".join([*lines, self._reading()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th scope='col' style='text-align:left'>{h}</th>" for h in ("exercise", "status", "points", "of"))
+        body = "".join(
+            f"<tr><td style='text-align:left'><code>{html.escape(n)}</code></td><td style='text-align:left'>{html.escape(s)}</td><td>{p:g}</td><td>{m:g}</td></tr>"
+            for n, s, p, m in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self._reading())}</p>"
+
+
+def hand_in(lab: str, checks: dict) -> HandIn:
+    """Summary of all exercises of a lab in this session. lab: file name without suffix; checks: exercise id -> Check."""
+    rows = []
+    for name, check in checks.items():
+        score = _scores.get(name)
+        status = "its check has not run" if score is None else STATUS_TEXT[score.status]
+        rows.append((name, status, float(score or 0.0), check.points))
+    return HandIn(lab, rows)
