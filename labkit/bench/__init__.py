@@ -8,10 +8,26 @@ from __future__ import annotations
 import importlib
 
 _WHERE = {
+    "Comparison": "comparison",
+    "DamagedFile": "store",
+    "Device": "devices",
+    "IncomparableError": "comparison",
+    "Interval": "statistics",
+    "Measurement": "measurement",
+    "Sweep": "sweeping",
     "VirtualDevice": "virtual",
     "VirtualWork": "virtual",
-    "Device": "devices",
+    "Warmup": "harness",
+    "WarmupRecord": "measurement",
+    "compare": "comparison",
+    "environment_of": "environment",
+    "environment_record": "environment",
+    "format_seconds": "units",
     "get_device": "devices",
+    "measure": "harness",
+    "ratio": "comparison",
+    "sweep": "sweeping",
+    "synchronizing_clock": "devices",
 }
 
 __all__ = sorted(_WHERE)

@@ -97,12 +97,7 @@ class AcceleratorDevice(CpuDevice):
 
     def __init__(self, device):
         module = _device_module(device.type)
-        import torch
-
-        available = getattr(module, "is_available", None)
-        # A backend without a module is there only when somebody registered it: PrivateUse1, under its name.
-        missing = device.type != torch._C._get_privateuse1_backend_name() if module is None else available is not None and not available()
-        if missing:
+        if not _is_available(device.type, module):
             raise ValueError(f"device = {str(device)!r}: PyTorch finds none on this machine. Use 'cpu' or a VirtualDevice.")
         self.name = str(device)
         self._synchronize, waits = _synchronizer(device, module)
@@ -119,6 +114,16 @@ def _device_module(kind: str):
         return torch.get_device_module(kind)
     except RuntimeError:  # a backend known by name alone, without a module
         return None
+
+
+def _is_available(kind: str, module) -> bool:
+    import torch
+
+    if module is None:  # then only the accelerator that somebody registered is there
+        current = torch.accelerator.current_accelerator()
+        return current is not None and current.type == kind
+    available = getattr(module, "is_available", None)
+    return available is None or available()
 
 
 def _synchronizer(device, module) -> tuple[Callable[[], None], bool]:

@@ -108,6 +108,8 @@ class VirtualDevice:
         """(kind, name, host time when it began), kind one of "launch", "synchronize", "clock"."""
         self.kernels: list[tuple[str, float, float]] = []
         """(name, start, stop) of every kernel, seconds, in the order of execution: what the host cannot see."""
+        self.host_spans: list[tuple[str, str, float, float]] = []
+        """(kind, name, start, stop) of every event: what the host did, waiting included."""
 
     @classmethod
     def profile(cls, name: str, *, seed: int = 0, **overrides) -> VirtualDevice:
@@ -134,6 +136,7 @@ class VirtualDevice:
         """The host's clock, virtual seconds. It does not wait for the device."""
         self._record("clock", "")
         self._host_s += self._parameters["clock_read_s"]
+        self._record_end()
         resolution = self._parameters["clock_resolution_s"]
         return math.floor(self._host_s / resolution) * resolution if resolution else self._host_s
 
@@ -142,6 +145,7 @@ class VirtualDevice:
         self._record("synchronize", "")
         self._host_s = max(self._host_s + self._parameters["synchronize_s"], self._device_free_s)
         self._queue.clear()
+        self._record_end()
 
     @property
     def num_threads(self) -> int:
@@ -252,6 +256,10 @@ class VirtualDevice:
         self._counts[kind] += 1
         self.events.append((kind, name, self._host_s))
 
+    def _record_end(self) -> None:
+        kind, name, start = self.events[-1]
+        self.host_spans.append((kind, name, start, self._host_s))
+
     def _launch(self, work: VirtualWork) -> None:
         values = self._parameters
         self._record("launch", work.name)
@@ -266,6 +274,7 @@ class VirtualDevice:
         if len(self._queue) >= values["queue_depth"]:
             self._host_s = self._queue.popleft()
         self._host_s += values["launch_s"]
+        self._record_end()
 
         seconds = self.steady_seconds(work) * self._disturbance(call)
         start = max(self._host_s, self._device_free_s)
