@@ -86,7 +86,8 @@ class HandIn:
     def _repr_html_(self) -> str:
         head = "".join(f"<th scope='col' style='text-align:left'>{h}</th>" for h in ("exercise", "status", "points", "of"))
         body = "".join(
-            f"<tr><td style='text-align:left'><code>{html.escape(n)}</code></td><td style='text-align:left'>{html.escape(s)}</td><td>{p:g}</td><td>{m:g}</td></tr>"
+            f"<tr><td style='text-align:left'><code>{html.escape(n)}</code></td><td style='text-align:left'>{html.escape(s)}</td>"
+            f"<td>{p:g}</td><td>{m:g}</td></tr>"
             for n, s, p, m in self.rows
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self._reading())}</p>"

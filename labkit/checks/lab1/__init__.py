@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from labkit.checks import session
-from labkit.checks.lab1.timing import compare, differences, measure, time_once, warm_up
+from labkit.checks.lab1.comparing import compare, differences
+from labkit.checks.lab1.harness import measure
+from labkit.checks.lab1.timing import time_once, warm_up
 from labkit.checks.prediction import predict
 from labkit.checks.protocol import grading_seed
 from labkit.checks.session import ready
