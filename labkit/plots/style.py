@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,6 @@ KIND_MARKER = {"measured": "o", "recorded": "s", "published": "^", "modelled": "
 _RC = {
     "font.family": "DejaVu Sans",  # carried by matplotlib: the same glyphs, and bytes, everywhere
     "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
     "axes.labelsize": 10,
     "xtick.labelsize": 9,
     "ytick.labelsize": 9,
@@ -137,7 +135,17 @@ def _row(row: Mapping, first: Mapping) -> dict:
     return {str(name): value for name, value in row.items()}
 
 
-def legend_below(axes, handles: Sequence | None = None, columns: int = 4) -> None:
+def title_above(fig, title: str) -> None:
+    """The finding, over the whole width of the figure. Raises ValueError when it is empty."""
+    if not title.strip():
+        raise ValueError("title is empty: say the finding in a sentence")
+    width = int(fig.get_figwidth() * 10.5)
+    fig.suptitle(textwrap.fill(title, width), x=0.01, ha="left", fontsize=11, fontweight="bold")
+
+
+def legend_below(fig, handles: Sequence | None = None, columns: int = 4) -> None:
     """A legend under the plot, where it covers no data."""
-    made = {"handles": list(handles)} if handles is not None else {}
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=columns, borderaxespad=0, frameon=False, **made)
+    if handles is None:
+        handles = [handle for axes in fig.axes for handle in axes.get_legend_handles_labels()[0]]
+    if handles:
+        fig.legend(handles=list(handles), loc="outside lower left", ncols=columns, frameon=False)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from labkit.bench.statistics import median
 from labkit.bench.units import format_seconds, time_unit
 
-from .style import INK, KIND_HATCH, MARKERS, PALETTE, FigureText, figure, figure_with_text, legend_below
+from .style import INK, KIND_HATCH, MARKERS, PALETTE, FigureText, figure, figure_with_text, legend_below, title_above
 
-_MOST_SPANS = 400
+_MOST_SPANS, _MOST_LABELS = 400, 12
 _HOST, _WAIT, _KERNEL, _CLOCK = PALETTE[0], PALETTE[4], PALETTE[2], PALETTE[1]
 
 
@@ -24,39 +24,47 @@ def timeline(device, *, title: str, start: float = 0.0, stop: float | None = Non
     """
     ended = max([span[3] for span in device.host_spans] + [kernel[2] for kernel in device.kernels], default=0.0)
     stop = ended if stop is None else stop
-    host = [span for span in device.host_spans if span[3] >= start and span[2] <= stop]
-    kernels = [kernel for kernel in device.kernels if kernel[2] >= start and kernel[1] <= stop]
+    host = [(kind, work, s - start, e - start) for kind, work, s, e in device.host_spans if e >= start and s <= stop]
+    kernels = [(work, s - start, e - start) for work, s, e in device.kernels if e >= start and s <= stop]
     if not host and not kernels:
         raise ValueError(f"nothing happened on {device.name!r} between {start} s and {stop} s: launch some work first, or choose another time")
     if len(host) + len(kernels) > _MOST_SPANS:
         raise ValueError(f"{len(host) + len(kernels)} spans are too many to be seen (at most {_MOST_SPANS}): choose a shorter time with start and stop")
-    unit = size, name = time_unit(stop - start)
+    unit = size, name = time_unit(stop - start)  # times count from `start`
     reads = [span[3] for span in host if span[0] == "clock"]
-    with figure(height=2.9) as (fig, axes):
+    with figure(height=3.0) as (fig, axes):
         for what, color, hatch in (("launch", _HOST, ""), ("synchronize", _WAIT, "//")):
-            bars = [((s - start) / size, (e - s) / size) for kind, _, s, e in host if kind == what]
+            bars = [(s / size, (e - s) / size) for kind, _, s, e in host if kind == what]
             axes.broken_barh(bars, (1.1, 0.6), facecolor=color, hatch=hatch, edgecolor="white", linewidth=0.6, label="launch" if what == "launch" else "host waits (synchronize)")
-        axes.broken_barh([((s - start) / size, (e - s) / size) for _, s, e in kernels], (0.1, 0.6), facecolor=_KERNEL, hatch="..", edgecolor="white", linewidth=0.6, label="kernel")
+        axes.broken_barh([(s / size, (e - s) / size) for _, s, e in kernels], (0.1, 0.6), facecolor=_KERNEL, hatch="..", edgecolor="white", linewidth=0.6, label="kernel")
         for i, read in enumerate(reads):
-            axes.axvline((read - start) / size, color=_CLOCK, linestyle="--", linewidth=1.6, label="clock is read" if i == 0 else None)
-        axes.set(yticks=[0.4, 1.4], yticklabels=["device", "host"], ylim=(-0.05, 2.0), xlabel=f"virtual time ({name})")
+            axes.axvline(read / size, ymax=0.9, color=_CLOCK, linestyle="--", linewidth=1.6, label="clock is read" if i == 0 else None)
+            if len(reads) <= _MOST_LABELS and (i == 0 or read - reads[i - 1] > 0.02 * (stop - start)):
+                axes.annotate(str(i + 1), (read / size, 1.84), ha="center", va="bottom", color=_CLOCK, fontsize=9, fontweight="bold")
+        axes.set(yticks=[0.4, 1.4], yticklabels=["device", "host"], ylim=(-0.05, 2.0), xlabel=f"virtual time ({name})" + (", from the start of the section shown" if start else ""))
         axes.margins(x=0.02)
         axes.tick_params(axis="y", length=0)
-        _title(axes, title)
-        legend_below(axes)
+        title_above(fig, title)
+        legend_below(fig)
         rows = [{"lane": "host", "what": f"{kind} {work}".strip(), "start": s, "stop": e} for kind, work, s, e in host]
         rows += [{"lane": "device", "what": f"kernel {work}", "start": s, "stop": e} for work, s, e in kernels]
-        table = [row | {edge: format_seconds(row[edge], unit) for edge in ("start", "stop")} for row in sorted(rows, key=lambda row: (row["start"], row["stop"]))]
+        table = [row | {edge: _at(row[edge], unit) for edge in ("start", "stop")} for row in sorted(rows, key=lambda row: (row["start"], row["stop"]))]
         return figure_with_text(fig, alt or _timeline_alt(title, host, kernels, reads, unit), table)
 
 
+def _at(seconds: float, unit: tuple[float, str]) -> str:
+    """A time of the axis: three decimals of the axis' unit are finer than the picture."""
+    return format_seconds(round(seconds / unit[0], 3) * unit[0], unit)
+
+
 def _timeline_alt(title: str, host, kernels, reads, unit) -> str:
-    waits = sum(kind == "synchronize" for kind, *_ in host)
-    parts = [f"{title}. Timeline with two lanes: {sum(kind == 'launch' for kind, *_ in host)} launches and {waits} waits of the host above, {len(kernels)} kernels of the device below"]
+    launches, waits = (sum(kind == what for kind, *_ in host) for what in ("launch", "synchronize"))
+    counts = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((launches, "launch"), (waits, "wait"), (len(kernels), "kernel"))]
+    parts = [f"{title}. Timeline with two lanes: {counts[0].replace('launchs', 'launches')} and {counts[1]} of the host above, {counts[2]} of the device below"]
     if len(reads) >= 2:
-        parts.append(f"the clock is read {len(reads)} times, first at {format_seconds(reads[0], unit)}, last at {format_seconds(reads[-1], unit)}")
+        parts.append(f"the clock is read {len(reads)} times, first at {_at(reads[0], unit)}, last at {_at(reads[-1], unit)}")
     if kernels:
-        parts.append(f"the last kernel ends at {format_seconds(kernels[-1][2], unit)}")
+        parts.append(f"the last kernel ends at {_at(kernels[-1][2], unit)}")
     return "; ".join(parts) + "."
 
 
@@ -90,11 +98,12 @@ def samples(
             axes.axhline(value / size, color=PALETTE[(len(series) + i) % len(PALETTE)], linestyle=style, linewidth=2, label=f"{label}, {format_seconds(value, unit)}")
         axes.yaxis.grid(True)
         axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlim(left=0.5)
         axes.set(xlabel="sample, in the order taken", ylabel=f"time per call ({name})" + (", log" if log else ""))
         if not log:
             axes.set_ylim(bottom=0)
-        _title(axes, title)
-        legend_below(axes, columns=3)
+        title_above(fig, title)
+        legend_below(fig, columns=3)
         rows = [
             {"series": label, "samples": len(values), **{what: format_seconds(number, unit) for what, number in _summary(values).items()}} for label, values in series.items()
         ]
@@ -133,7 +142,7 @@ def bars(values: Mapping[str, float], *, title: str, truth: float | None = None,
     def text(value: float) -> str:
         return format_seconds(value, (size, name)).strip()
 
-    with figure(height=1.3 + 0.42 * len(values)) as (fig, axes):
+    with figure(height=1.5 + 0.42 * len(values)) as (fig, axes):
         for i, (label, value) in enumerate(values.items()):
             hatch = KIND_HATCH[kinds[label]] if label in kinds else ""
             axes.barh(i, value / size, height=0.62, color=PALETTE[0] if not kinds else PALETTE[list(KIND_HATCH).index(kinds.get(label, "measured"))], hatch=hatch, edgecolor="white")
@@ -145,25 +154,18 @@ def bars(values: Mapping[str, float], *, title: str, truth: float | None = None,
         axes.xaxis.grid(True)
         axes.margins(x=0.14)
         axes.tick_params(axis="y", length=0)
-        _title(axes, title)
-        _kind_legend(axes, kinds)
+        title_above(fig, title)
+        _kind_legend(fig, axes, kinds)
         rows = [{"label": label, "value": text(value)} | ({"kind": kinds.get(label, "")} if kinds else {}) | ({"over truth": value / truth} if truth else {}) for label, value in values.items()]
         shown = "; ".join(f"{label} {text(value)}" for label, value in values.items())
         said = f"{title}. Bars: {shown}" + (f"; truth {text(truth)}." if truth is not None else ".")
         return figure_with_text(fig, alt or said, rows)
 
 
-def _kind_legend(axes, kinds: Mapping[str, str]) -> None:
+def _kind_legend(fig, axes, kinds: Mapping[str, str]) -> None:
     from matplotlib.patches import Patch
 
     handles, _ = axes.get_legend_handles_labels()
     present = [kind for kind in KIND_HATCH if kind in kinds.values()]
     handles += [Patch(facecolor=PALETTE[list(KIND_HATCH).index(kind)], hatch=KIND_HATCH[kind], edgecolor="white", label=kind) for kind in present]
-    if handles:
-        legend_below(axes, handles)
-
-
-def _title(axes, title: str) -> None:
-    if not title.strip():
-        raise ValueError("title is empty: say the finding in a sentence")
-    axes.set_title(textwrap.fill(title, 86), loc="left", pad=10)
+    legend_below(fig, handles)
