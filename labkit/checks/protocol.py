@@ -265,5 +265,6 @@ def _first_failures(cases, verdicts, limit: int = 2) -> list[str]:
     for case, verdict in zip(cases, verdicts, strict=True):
         if not verdict.ok and case.group not in seen and len(messages) < limit:
             seen.add(case.group)
-            messages.append(verdict.message)
+            if verdict.message not in messages:
+                messages.append(verdict.message)
     return messages
