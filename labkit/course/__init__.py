@@ -1,0 +1,1 @@
+"""Build, release, run, grade: everything around a lab, and the `labkit` command."""
