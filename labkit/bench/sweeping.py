@@ -211,7 +211,7 @@ def _bar(total: int, wanted: bool | None):
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(file=sys.stdout)
+    console = Console(file=sys.stdout, force_terminal=True if wanted else None)
     shown = (console.is_terminal or console.is_jupyter) if wanted is None else wanted
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Refreshed between points only: a thread that draws while a point is measured would be measured with it.
