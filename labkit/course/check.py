@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit import paths
 from labkit.course.cli import CommandError
 
 _ANCHOR = re.compile(r"\s*#\s*check:\s*([A-Za-z0-9_-]+)")
@@ -118,6 +119,8 @@ def replay(path: Path, cells: list[Cell], timeout_s: float, on_cell=lambda index
         events = Path(scratch) / "results.jsonl"
         events.touch()
         environment = {**os.environ, "IPYTHONDIR": scratch, "MPLBACKEND": "agg", "PYTHONUNBUFFERED": "1"}
+        if (checkout := paths.repo_root()) is not None:  # a checkout that is used without being installed
+            environment["PYTHONPATH"] = os.pathsep.join([str(checkout), *filter(None, [os.environ.get("PYTHONPATH")])])
         child = subprocess.Popen(
             [sys.executable, "-m", "labkit.course.replay"],
             cwd=path.resolve().parent,

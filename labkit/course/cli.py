@@ -14,6 +14,7 @@ import re
 import sys
 
 import labkit
+from labkit.course.config import CourseError, UnknownLab
 
 # Command -> (module, one line of help, who it is for). The order is the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -107,6 +108,10 @@ def main(argv: list[str] | None = None) -> int:
         return _say(f"{command}: {line}", 1)
     except CommandError as error:
         return _say(f"{command}: {error}", error.status)
+    except UnknownLab as error:
+        return _say(f"{command}: {error}", 2)
+    except CourseError as error:
+        return _say(f"{command}: {error}", 1)
     except KeyboardInterrupt:
         return _say(f"{command or 'labkit'}: interrupted", 130)
     except BrokenPipeError:
