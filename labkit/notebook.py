@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 import labkit
-from labkit.checks import session
+from labkit.checks import prediction, session
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ def start(lab: str, built_with: str) -> Started:
     Imports neither torch nor numpy: versions come from the installed metadata.
     """
     session.forget()
+    prediction.forget()
     versions = {"labkit": labkit.__version__, "Python": platform.python_version()}
     for name in ("torch", "numpy"):
         try:

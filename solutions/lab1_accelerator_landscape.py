@@ -7,7 +7,7 @@
 #
 # **Part 1 of 4, about {{lab.minutes}} minutes. Works without a GPU, offline, on two CPU cores.**
 #
-# The same PyTorch model becomes a different execution on every accelerator, and before anybody can say which one is faster, somebody has to time it. Most published disagreements about speed are disagreements about timing. In this part you build the instrument that the rest of the course reads.
+# The same PyTorch model becomes a different execution on every accelerator, and before anybody can say which one is faster, somebody has to time it. A disagreement about speed is often a disagreement about timing. In this part you build the instrument that the rest of the course reads.
 #
 # After part 1 you can
 #
@@ -26,7 +26,7 @@
 #
 # **Predictions** are kept and shown again beside the result. They are never scored: being wrong in a particular way is the most useful thing that can happen to you here.
 #
-# Exercises marked *core* are the path; *stretch* ones are optional. Minutes are estimates: five for reading each exercise, one for each line of the reference solution, and two for each kind of case that its check tests; learners have not been timed yet.
+# Exercises marked *core* are the path; *stretch* ones are optional. Minutes are estimates, three for reading each exercise and one for each line of the reference solution: learners have not been timed yet.
 #
 # Every number carries its **kind**: *measured* (here, now), *recorded* (by us, on another machine), *published* (by others), or *modelled* (computed). Words that you do not know are in the [glossary](#Glossary) at the end.
 
@@ -47,6 +47,7 @@ from labkit.bench.statistics import median_interval
 from labkit.bench.virtual import VirtualDevice
 from labkit.checks import lab1 as checks
 from labkit.plots import timing as plots
+from labkit.plots.dots import over_truth
 
 notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
 
@@ -77,9 +78,8 @@ device = "cpu"  # where the real measurements run: "cpu", "cuda", ...
 # %% id="predict-naive"
 checks.predict(
     "naive timer",
-    question="clock, call, clock: what is the difference?",
     choices=["about 5 us", "about 120 us", "about 125 us"],
-    answer=None,  # put one of the choices here and run the cell
+    answer=None,  # put one of the choices here, in quotes, and run the cell
 )
 
 # %% id="naive-timer"
@@ -96,7 +96,7 @@ plots.timeline(gpu, title=f"The clock was read {naive_s * 1e6:.0f} us apart; the
 Markdown(
     f"The second reading comes right after the launch, while the kernel has hardly begun: {naive_s * 1e6:.1f} us were timed, "
     f"{naive_s / true_s:.0%} of the kernel. Make the kernel ten times as long, and a timer like this reads the same. "
-    f"{checks.predict('naive timer', '', ['about 5 us', 'about 120 us', 'about 125 us'])!r}"
+    f"{checks.recall('naive timer')}"
 )
 
 # %% [markdown] id="time-once-text"
@@ -106,7 +106,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Suppose a 3 ms kernel is already running when your function is called. Draw both lanes by hand. What does your function wait for, and in whose time does the waiting go?</details>
 # <details><summary>Hint 3: a way in</summary>A reading of the clock is trustworthy when the device is idle at that moment. There are two readings, and each of them needs that.</details>
 
-# %% exercise="time-once" level="core" minutes=10
+# %% exercise="time-once" level="core" minutes=8
 # exercise: time-once
 def time_once(work, device):
     """Seconds that one call of `work` takes, from an idle device to an idle device.
@@ -134,28 +134,31 @@ checks.time_once(time_once, seed=checks.grading_seed())
 ### END HIDDEN TESTS
 
 # %% [markdown] id="time-once-look"
-# **Look.** The same call, timed by three instruments, for kernels of four sizes. The third is yours.
+# **Look.** The same call, timed by three instruments, for kernels of four sizes. The third instrument is yours.
 
 # %% id="time-once-picture"
 if checks.ready("time-once"):
-    readings = {}
+    no_wait, end_only, yours, truths = {}, {}, {}, {}
     for kernel_us in (20, 120, 600, 2400):
+        case = f"{kernel_us} us kernel"
         gpu = VirtualDevice.profile("ideal", seed=seed)
         kernel = gpu.work("kernel", kernel_us * 1e-6)
+        truths[case] = gpu.steady_seconds(kernel, calls=1)
         start = gpu.now()
         kernel()
-        readings[f"{kernel_us} us kernel, no synchronization"] = gpu.now() - start
-        kernel()  # the queue is not empty any more
+        no_wait[case] = gpu.now() - start
+        kernel()  # now two kernels are in the queue
         start = gpu.now()
         kernel()
         gpu.synchronize()
-        readings[f"{kernel_us} us kernel, synchronized at the end only"] = gpu.now() - start
-        readings[f"{kernel_us} us kernel, your time_once"] = time_once(kernel, gpu)
-    plots.bars(readings, title="Without synchronization every kernel takes one launch").show()
+        end_only[case] = gpu.now() - start
+        yours[case] = time_once(kernel, gpu)
+    instruments = {"no synchronization": no_wait, "at the end only": end_only, "your time_once": yours}
+    over_truth(instruments, truths, title="Only one of three instruments reads the kernel").show()
     display(Markdown(
-        f"Without synchronization the 20 us kernel and the 2400 us kernel both read {readings['20 us kernel, no synchronization'] * 1e6:.0f} us. "
-        f"Synchronized only at the end, the 2400 us kernel reads {readings['2400 us kernel, synchronized at the end only'] * 1e6:.0f} us, because two kernels "
-        f"that were still in the queue are in that time. Yours reads {readings['2400 us kernel, your time_once'] * 1e6:.0f} us."
+        f"Without synchronization every kernel reads {no_wait[case] * 1e6:.0f} us, one launch, so the longer the kernel, "
+        f"the better it looks. Synchronized at the end only, the {case} reads {end_only[case] * 1e6:.0f} us: two kernels that "
+        f"were still in the queue are in that time. Yours reads {yours[case] * 1e6:.0f} us."
     ))
 
 # %% [markdown] id="warm"
@@ -168,7 +171,7 @@ if checks.ready("time-once"):
 # **Predict.** The device `"cold"` compiles on the first call, and after that its excess time shrinks by the same share on every call. For the kernel below, how many calls does it take until five samples in a row agree within 2 %?
 
 # %% id="predict-warm"
-checks.predict("warm after", question="calls until five samples agree within 2 %", choices=["2 to 5", "6 to 14", "15 to 29", "30 or more"], answer=None)
+checks.predict("warm after", choices=["2 to 5", "6 to 14", "15 to 29", "30 or more"], answer=None)
 
 # %% id="cold-samples"
 cold = VirtualDevice.profile("cold", seed=seed)
@@ -181,10 +184,15 @@ for _ in range(40):
     cold.synchronize()
     cold_samples.append(cold.now() - start)
 
-plots.samples({"cold device": cold_samples}, truth=cold.steady_seconds(conv, calls=1), title=f"The first call takes {cold_samples[0] / cold_samples[-1]:.0f} times as long as the last").show()
+plots.samples(
+    {"cold device": cold_samples},
+    truth=cold.steady_seconds(conv, calls=1),
+    title=f"The first call takes {cold_samples[0] / cold_samples[-1]:.0f} times as long as the last",
+).show()
+us = [sample * 1e6 for sample in cold_samples]
 Markdown(
-    f"The first call reads {cold_samples[0] * 1e3:.1f} ms (it compiles), the second {cold_samples[1] * 1e6:.0f} us, the tenth {cold_samples[9] * 1e6:.0f} us, "
-    f"the fortieth {cold_samples[39] * 1e6:.0f} us. A mean over all forty would report {statistics.fmean(cold_samples) * 1e6:.0f} us: a time that no call ever took."
+    f"The first call reads {us[0] / 1e3:.1f} ms (it compiles), the second {us[1]:.0f} us, the tenth {us[9]:.0f} us, "
+    f"the fortieth {us[39]:.0f} us. A mean over all forty would report {statistics.fmean(us):.0f} us, a time that no call ever took."
 )
 
 # %% [markdown] id="warm-up-text"
@@ -194,7 +202,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Samples 9, 3, 1.01, 1.00, 1.00 with window 3 and tolerance 0.02: after which call does the rule hold for the first time? What would a rule say that looks only at the last two?</details>
 # <details><summary>Hint 3: a way in</summary>A loop with two ways out. One is the rule, tested right after a new sample arrived; the other is the count. What you return differs between the two ways out.</details>
 
-# %% exercise="warm-up" level="core" minutes=17
+# %% exercise="warm-up" level="core" minutes=12
 # exercise: warm-up
 def warm_up(work, device, window=5, tolerance=0.05, limit=100):
     """Calls `work` until its time is steady: until the last `window` samples agree within `tolerance`.
@@ -227,7 +235,7 @@ checks.warm_up(warm_up, seed=checks.grading_seed())
 ### END HIDDEN TESTS
 
 # %% [markdown] id="warm-up-look"
-# **Look.** Your rule on the device from above, with three tolerances.
+# **Look.** Your rule on the device from above, with four tolerances.
 
 # %% id="warm-up-picture"
 if checks.ready("time-once", "warm-up"):
@@ -241,10 +249,9 @@ if checks.ready("time-once", "warm-up"):
     truth = cold.steady_seconds(conv, calls=1)
     plots.bars(remaining, truth=truth, title="The next call after the warm-up: a tighter rule leaves less of the start").show()
     left = {tolerance: value / truth - 1 for tolerance, value in zip(stops, remaining.values())}
-    kept = checks.predict("warm after", "", ["2 to 5", "6 to 14", "15 to 29", "30 or more"])
     display(Markdown(
         f"At 2 % the rule is met after {stops[0.02]} calls. It bounds the change inside the window, not the distance from the truth: "
-        f"the next call is still {left[0.02]:.1%} too slow at 2 %, and {left[0.2]:.0%} at 20 %. {kept!r}"
+        f"the next call is still {left[0.02]:.1%} too slow at 2 %, and {left[0.2]:.0%} at 20 %. {checks.recall('warm after')}"
     ))
 
 # %% [markdown] id="samples"
@@ -260,7 +267,7 @@ if checks.ready("time-once", "warm-up"):
 # **Predict.** On the device `"noisy"` about one call in fifteen takes eight times as long. You take 60 samples. Which of these is nearest to the true time?
 
 # %% id="predict-mean"
-checks.predict("best summary", question="nearest to the truth on a device with outliers", choices=["the first sample", "the mean", "the median", "the minimum"], answer=None)
+checks.predict("best summary", choices=["the first sample", "the mean", "the median", "the minimum"], answer=None)
 
 # %% id="noisy-samples"
 noisy = VirtualDevice.profile("noisy", seed=seed)
@@ -274,14 +281,19 @@ for _ in range(60):
     noisy_samples.append(noisy.now() - start)
 
 truth = noisy.steady_seconds(softmax, calls=1)
-summaries = {"mean": statistics.fmean(noisy_samples), "median": statistics.median(noisy_samples), "minimum": min(noisy_samples), "first sample": noisy_samples[0]}
-errors = {name: abs(value / truth - 1) for name, value in summaries.items()}
-plots.samples({"noisy device": noisy_samples}, truth=truth, mark={"mean": summaries["mean"], "median": summaries["median"]}, title=f"A few slow calls move the mean by {summaries['mean'] / truth - 1:.0%}, the median by {summaries['median'] / truth - 1:.1%}").show()
-best_kept = checks.predict("best summary", "", ["the first sample", "the mean", "the median", "the minimum"])
+middle, average = statistics.median(noisy_samples), statistics.fmean(noisy_samples)
+summaries = {"mean": average, "median": middle, "minimum": min(noisy_samples), "first sample": noisy_samples[0]}
+errors = sorted((abs(value / truth - 1), name) for name, value in summaries.items())
+plots.samples(
+    {"noisy device": noisy_samples},
+    truth=truth,
+    mark={"mean": average, "median": middle},
+    title=f"A few slow calls move the mean by {average / truth - 1:.0%}, the median by {abs(middle / truth - 1):.1%}",
+).show()
 Markdown(
-    "Relative error: " + ", ".join(f"{name} {error:.1%}" for name, error in sorted(errors.items(), key=lambda item: item[1])) + ". "
-    "The minimum is always on the low side where times vary both ways, the first sample is as good as your luck, and the mean is an average of two "
-    f"situations, neither of which it describes. {best_kept!r}"
+    "Relative error: " + ", ".join(f"{name} {error:.1%}" for error, name in errors) + ". "
+    "Where times vary both ways the minimum is on the low side, the first sample is as good as your luck, "
+    f"and the mean averages two situations and describes neither. {checks.recall('best summary')}"
 )
 
 # %% id="hidden-threads"
@@ -309,7 +321,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>The clock ticks every 10 us, a call takes 15 us. What can a block of one call read? Of two? Of a hundred? Which of them, divided by its calls, is within one percent?</details>
 # <details><summary>Hint 3: a way in</summary>Write a small function that times a block of n calls, with one wait before and one after, not n. Use it twice: to find n, starting from one and doubling, and then for every sample.</details>
 
-# %% exercise="measure" level="core" minutes=27
+# %% exercise="measure" level="core" minutes=20
 # exercise: measure
 def measure(work, device, threads=1, min_samples=25, block_s=1e-4):
     """Median seconds per call of `work`, with everything that a reader needs to trust it.
@@ -359,7 +371,7 @@ checks.measure(measure, seed=checks.grading_seed())
 
 # %% id="measure-virtual"
 if checks.ready("measure"):
-    naive, harness = {}, {}
+    naive, yours, truths = {}, {}, {}
     for name in ("ideal", "cold", "noisy", "drifting", "realistic"):
         gpu = VirtualDevice.profile(name, seed=seed)
         kernel = gpu.work("kernel", 500e-6)
@@ -370,17 +382,16 @@ if checks.ready("measure"):
         kernel = gpu.work("kernel", 500e-6)
         found = measure(kernel, gpu, threads=1)
         gpu.set_num_threads(1)
-        harness[name] = found["median"] / gpu.steady_seconds(kernel, calls=found["calls_per_sample"]) - 1
-    worst = max(harness, key=lambda name: abs(harness[name]))
-    plots.bars(
-        {f"{name}: {who}": value for name in naive for who, value in (("naive", naive[name]), ("yours", (1 + harness[name]) * 500e-6))},
-        truth=500e-6,
-        title="The naive timer is wrong on every device, and not in the same direction",
+        yours[name], truths[name] = found["median"], gpu.steady_seconds(kernel, calls=found["calls_per_sample"])
+    off = {name: abs(yours[name] / truths[name] - 1) for name in yours}
+    worst = max(off, key=off.get)
+    over_truth(
+        {"clock, call, clock": naive, "your measure": yours}, truths, title="The naive timer is wrong on every device, and not in one direction"
     ).show()
     display(Markdown(
-        f"The kernel takes 500 us on all five. The naive timer reads from {min(naive.values()) * 1e6:.0f} us to {max(naive.values()) * 1e6:.0f} us. "
-        f"Your harness is off by at most {abs(harness[worst]):.1%}, on `{worst}`. A device that drifts has no single true time: "
-        "there your median is right about the minutes in which it was taken."
+        f"The kernel takes 500 us on all five. The naive timer reads from {min(naive.values()) * 1e6:.0f} us (a launch) to "
+        f"{max(naive.values()) * 1e3:.0f} ms (a compilation). Your harness is off by at most {off[worst]:.1%}, on `{worst}`. "
+        "A device that drifts has no single true time: there your median is right about the moment in which it was taken."
     ))
 
 # %% id="measure-here"
@@ -411,7 +422,7 @@ if checks.ready("measure"):
 # **Predict.** A device slows down by 1.2 % with every kernel that it runs. You time the *same* kernel 30 times as A and then 30 times as B. What is the ratio, time of A over time of B?
 
 # %% id="predict-drift"
-checks.predict("same kernel", question="A first, then B, the same kernel on a device that heats up", choices=["about 1.0", "about 0.9", "about 0.7", "about 0.3"], answer=None)
+checks.predict("same kernel", choices=["about 1.0", "about 0.9", "about 0.7", "about 0.3"], answer=None)
 
 # %% id="drift-picture"
 hot = VirtualDevice(drift_per_s=24.0, drift_limit=100.0, seed=seed)
@@ -426,10 +437,14 @@ for label in blocked:
         blocked[label].append(hot.now() - start)
 
 blocked_ratio = statistics.median(blocked["A (first)"]) / statistics.median(blocked["B (afterwards)"])
-plots.samples(blocked, truth=hot.steady_seconds(same, calls=1), title=f"One kernel against itself: A / B = {blocked_ratio:.2f}").show()
+plots.samples(
+    blocked,
+    truth=hot.steady_seconds(same, calls=1),
+    title=f"One kernel against itself: A / B = {blocked_ratio:.2f}",
+).show()
 Markdown(
     f"Both series are the same kernel. Thirty honest samples each, medians, no outliers, and the answer is {blocked_ratio:.2f}: "
-    f"\"A is {1 / blocked_ratio - 1:.0%} faster\". {checks.predict('same kernel', '', ['about 1.0', 'about 0.9', 'about 0.7', 'about 0.3'])!r}"
+    f"\"A is {1 / blocked_ratio - 1:.0%} faster\". {checks.recall('same kernel')}"
 )
 
 # %% [markdown] id="compare-text"
@@ -439,7 +454,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Two equal kernels of 100 us; each call makes the next one 1 us slower. Write down the four samples of two rounds, once in the order a b, a b and once in the order a b, b a. What are the ratios?</details>
 # <details><summary>Hint 3: a way in</summary>Warm both up before the first round. Keep one list of ratios; whether a round is even or odd decides who goes first, not how the ratio is formed.</details>
 
-# %% exercise="compare" level="core" minutes=20
+# %% exercise="compare" level="core" minutes=17
 # exercise: compare
 def compare(a, b, device, rounds=20):
     """Time of `a` over time of `b`, from interleaved rounds.
@@ -487,7 +502,7 @@ if checks.ready("time-once", "warm-up", "compare"):
     plots.bars(
         {"A first, B afterwards": blocked_ratio, "interleaved, your compare": fair["ratio"]},
         truth=1.0, unit="", quantity="time of A over time of B",
-        title="The same samples in another order: from a wrong answer to the right one",
+        title="Interleaved, the drift cancels",
     ).show()
     display(Markdown(
         f"Interleaved, the kernel takes {fair['ratio']:.4f} times as long as itself, interval [{fair['low']:.4f}, {fair['high']:.4f}]. "
@@ -499,36 +514,40 @@ if checks.ready("time-once", "warm-up", "compare"):
     rows = 256 if profile == "fast" else 2048
     x = torch.ones(rows, rows, device=device)
     answer_here = compare(lambda: (x @ x).relu(), lambda: x @ x, bench.get_device(device), rounds=30)
-    verdict = "the interval includes 1: no difference shown" if answer_here["low"] <= 1 <= answer_here["high"] else "the interval excludes 1"
+    low, high = answer_here["low"], answer_here["high"]
+    verdict = "the interval includes 1: no difference shown" if low <= 1 <= high else "the interval excludes 1"
     display(Markdown(
-        f"Measured here, now: a {rows} x {rows} matmul with a ReLU after it takes {answer_here['ratio']:.3f} times as long as the matmul alone, "
-        f"interval [{answer_here['low']:.3f}, {answer_here['high']:.3f}]; {verdict}. The ReLU does {1 / (2 * rows):.2%} of the arithmetic. "
-        "Whether it costs more than that is a question of bytes, and of part 2."
+        f"Measured here, now: a {rows} x {rows} matmul with a ReLU after it takes {answer_here['ratio']:.3f} times as long as "
+        f"the matmul alone, interval [{low:.3f}, {high:.3f}]; {verdict}. The ReLU does {1 / (2 * rows):.2%} of the "
+        "arithmetic. Whether it costs more than that is a question of bytes, and of part 2."
     ))
 
 # %% [markdown] id="like-with-like"
 # ### 1.5 Like with like
 #
-# **What you need to know.** A ratio of two correct numbers can still be meaningless. "The GPU is 40 times faster" compares float32 on one thread of a CPU with float16 on a GPU surprisingly often: two of the three factors in it are settings. Conditions that have to agree before a ratio says something about the *thing compared*: the device, the dtype, the thread count, and the kind of number (a measurement against a data sheet is not a speed-up). A condition that nobody wrote down does not agree with anything.
+# **What you need to know.** A ratio of two correct numbers can still be meaningless. "The GPU is 40 times faster" may compare float32 on one thread of a CPU with float16 on a GPU; then two of the three factors in it are settings. Conditions that have to agree before a ratio says something about the *thing compared*: the device, the dtype, the thread count, and the kind of number (a measurement against a data sheet is not a speed-up). A condition that nobody wrote down does not agree with anything.
 #
 # If the conditions differ because they are what you compare, that is fine: say so.
 
 # %% id="dtype-mismatch"
-eight = VirtualDevice.profile("ideal", name="accelerator", cores=8, threads=8)
-one = VirtualDevice.profile("ideal", name="baseline", cores=8, threads=1)
-times = {"float32": 8e-3, "float16": 4e-3}
-advertised = one.steady_seconds(one.work("matmul", times, parallel_fraction=0.95)) / eight.steady_seconds(eight.work("matmul", times, dtype="float16", parallel_fraction=0.95))
-same_dtype = one.steady_seconds(one.work("matmul", times, parallel_fraction=0.95)) / eight.steady_seconds(eight.work("matmul", times, parallel_fraction=0.95))
-one.set_num_threads(8)
-like = one.steady_seconds(one.work("matmul", times, parallel_fraction=0.95)) / eight.steady_seconds(eight.work("matmul", times, parallel_fraction=0.95))
+def seconds(threads, dtype):
+    """True time of one matmul on the virtual device with eight cores: the same device every time."""
+    chip = VirtualDevice(cores=8, threads=threads)
+    return chip.steady_seconds(chip.work("matmul", {"float32": 8e-3, "float16": 4e-3}, dtype=dtype, parallel_fraction=0.95))
+
+
+baseline = seconds(threads=1, dtype="float32")
+advertised = baseline / seconds(threads=8, dtype="float16")
+same_dtype = baseline / seconds(threads=8, dtype="float32")
+like = baseline / seconds(threads=1, dtype="float32")
 plots.bars(
     {"float32 on 1 thread against float16 on 8": advertised, "the same dtype": same_dtype, "the same dtype and threads": like},
     truth=1.0, unit="", quantity="speed-up",
-    title=f"Two identical devices, and a speed-up of {advertised:.0f}",
+    title=f"A device against itself, and a speed-up of {advertised:.0f}",
 ).show()
 Markdown(
-    f"The two virtual devices are identical. The dtype contributes a factor {advertised / same_dtype:.1f}, the hidden thread count {same_dtype / like:.1f}, "
-    f"and the device {like:.1f}."
+    f"There is only one device in this comparison. The dtype contributes a factor {advertised / same_dtype:.1f}, "
+    f"the hidden thread count {same_dtype / like:.1f}, and the device {like:.1f}."
 )
 
 # %% [markdown] id="differences-text"
@@ -538,7 +557,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Neither record says how many threads were used. Are the thread counts equal?</details>
 # <details><summary>Hint 3: a way in</summary>One loop over the names of the four conditions in alphabetical order. Bring each side to a common form first; only then compare.</details>
 
-# %% exercise="differences" level="stretch" minutes=19
+# %% exercise="differences" level="stretch" minutes=14
 # exercise: differences
 def differences(first, second):
     """Names of the conditions in which two records of a measurement differ.

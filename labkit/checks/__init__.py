@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 
-from labkit.checks.prediction import predict
+from labkit.checks.prediction import predict, recall
 from labkit.checks.protocol import Case, Cause, Check, Device, Verdict, Work, grading_seed, run_case
 from labkit.checks.score import MIMETYPE, Score
 from labkit.checks.session import ready
 
 __all__ = [
-    "MIMETYPE", "Case", "Cause", "Check", "Device", "Score", "Verdict", "Work", "grading_seed", "lab_checks", "predict", "ready", "run_case",
+    "MIMETYPE", "Case", "Cause", "Check", "Device", "Score", "Verdict", "Work", "grading_seed", "lab_checks", "predict", "ready", "recall", "run_case",
 ]
 
 

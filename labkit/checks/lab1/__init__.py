@@ -8,11 +8,11 @@ from labkit.checks import session
 from labkit.checks.lab1.comparing import compare, differences
 from labkit.checks.lab1.harness import measure
 from labkit.checks.lab1.timing import time_once, warm_up
-from labkit.checks.prediction import predict
+from labkit.checks.prediction import predict, recall
 from labkit.checks.protocol import grading_seed
 from labkit.checks.session import ready
 
 CHECKS = {check.exercise: check for check in (time_once, warm_up, measure, compare, differences)}
 hand_in = partial(session.hand_in, "lab1_accelerator_landscape", CHECKS)
 
-__all__ = ["CHECKS", "compare", "differences", "grading_seed", "hand_in", "measure", "predict", "ready", "time_once", "warm_up"]
+__all__ = ["CHECKS", "compare", "differences", "grading_seed", "hand_in", "measure", "predict", "ready", "recall", "time_once", "warm_up"]
