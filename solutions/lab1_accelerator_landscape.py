@@ -92,11 +92,12 @@ stop = gpu.now()
 gpu.synchronize()  # so that the picture shows the whole kernel
 
 naive_s, true_s = stop - start, gpu.steady_seconds(matmul)
-plots.timeline(gpu, title=f"The clock was read {naive_s * 1e6:.0f} us apart; the kernel ran for {true_s * 1e6:.0f} us").show()
+title = f"The clock was read {naive_s * 1e6:.0f} us apart; the kernel ran for {true_s * 1e6:.0f} us"
+plots.timeline(gpu, title=title).show()
 Markdown(
-    f"The second reading comes right after the launch, while the kernel has hardly begun: {naive_s * 1e6:.1f} us were timed, "
-    f"{naive_s / true_s:.0%} of the kernel. Make the kernel ten times as long, and a timer like this reads the same. "
-    f"{checks.recall('naive timer')}"
+    f"The second reading comes right after the launch, while the kernel has hardly begun: {naive_s * 1e6:.1f} us "
+    f"were timed, {naive_s / true_s:.0%} of the kernel. Make the kernel ten times as long, and a timer like this "
+    f"reads the same. {checks.recall('naive timer')}"
 )
 
 # %% [markdown] id="time-once-text"
@@ -156,9 +157,9 @@ if checks.ready("time-once"):
     instruments = {"no synchronization": no_wait, "at the end only": end_only, "your time_once": yours}
     over_truth(instruments, truths, title="Only one of three instruments reads the kernel").show()
     display(Markdown(
-        f"Without synchronization every kernel reads {no_wait[case] * 1e6:.0f} us, one launch, so the longer the kernel, "
-        f"the better it looks. Synchronized at the end only, the {case} reads {end_only[case] * 1e6:.0f} us: two kernels that "
-        f"were still in the queue are in that time. Yours reads {yours[case] * 1e6:.0f} us."
+        f"Without synchronization every kernel reads {no_wait[case] * 1e6:.0f} us, one launch, so the longer the "
+        f"kernel, the better it looks. Synchronized at the end only, the {case} reads {end_only[case] * 1e6:.0f} us: "
+        f"two kernels that were still in the queue are in that time. Yours reads {yours[case] * 1e6:.0f} us."
     ))
 
 # %% [markdown] id="warm"
@@ -192,7 +193,8 @@ plots.samples(
 us = [sample * 1e6 for sample in cold_samples]
 Markdown(
     f"The first call reads {us[0] / 1e3:.1f} ms (it compiles), the second {us[1]:.0f} us, the tenth {us[9]:.0f} us, "
-    f"the fortieth {us[39]:.0f} us. A mean over all forty would report {statistics.fmean(us):.0f} us, a time that no call ever took."
+    f"the fortieth {us[39]:.0f} us. A mean over all forty would report {statistics.fmean(us):.0f} us, "
+    "a time that no call ever took."
 )
 
 # %% [markdown] id="warm-up-text"
@@ -247,11 +249,13 @@ if checks.ready("time-once", "warm-up"):
         stops[tolerance] = warm_up(conv, cold, window=5, tolerance=tolerance, limit=100)["calls"]
         remaining[f"tolerance {tolerance:.1%}: warm after {stops[tolerance]} calls"] = time_once(conv, cold)
     truth = cold.steady_seconds(conv, calls=1)
-    plots.bars(remaining, truth=truth, title="The next call after the warm-up: a tighter rule leaves less of the start").show()
+    title = "The next call after the warm-up: a tighter rule leaves less of the start"
+    plots.bars(remaining, truth=truth, title=title).show()
     left = {tolerance: value / truth - 1 for tolerance, value in zip(stops, remaining.values())}
     display(Markdown(
-        f"At 2 % the rule is met after {stops[0.02]} calls. It bounds the change inside the window, not the distance from the truth: "
-        f"the next call is still {left[0.02]:.1%} too slow at 2 %, and {left[0.2]:.0%} at 20 %. {checks.recall('warm after')}"
+        f"At 2 % the rule is met after {stops[0.02]} calls. It bounds the change inside the window, not the distance "
+        f"from the truth: the next call is still {left[0.02]:.1%} too slow at 2 %, and {left[0.2]:.0%} at 20 %. "
+        f"{checks.recall('warm after')}"
     ))
 
 # %% [markdown] id="samples"
@@ -310,8 +314,9 @@ for n in (1, 2, 4, 8):
 
 plots.bars(by_threads, title="One kernel, one device, and the answer depends on a setting nobody mentioned").show()
 Markdown(
-    f"This PyTorch runs operators on {torch.get_num_threads()} threads here, and a `Timer` without `num_threads` runs on {default_timer.num_threads}. "
-    f"On the virtual device with eight cores that hidden setting is a factor {by_threads['1 thread'] / by_threads['8 threads']:.1f}."
+    f"This PyTorch runs operators on {torch.get_num_threads()} threads here, and a `Timer` without `num_threads` "
+    f"runs on {default_timer.num_threads}. On the virtual device with eight cores that hidden setting is a factor "
+    f"{by_threads['1 thread'] / by_threads['8 threads']:.1f}."
 )
 
 # %% [markdown] id="measure-text"
@@ -330,8 +335,8 @@ def measure(work, device, threads=1, min_samples=25, block_s=1e-4):
     threads: number of threads that everything here runs on; the device's own setting is restored at the end.
     min_samples: how many samples to take at least, after a warm-up.
     block_s: a sample is one block of calls; double the calls, from 1, until a block lasts at least this many seconds.
-    Returns {"median": float, seconds per call; "samples": list of float, all samples, each the seconds per call of one block;
-    "calls_per_sample": int, calls in a block; "threads": int}.
+    Returns {"median": float, seconds per call; "samples": list of float, all samples, each the seconds per call
+    of one block; "calls_per_sample": int, calls in a block; "threads": int}.
     >>> gpu = VirtualDevice.profile("ideal")
     >>> found = measure(gpu.work("conv", 2e-3), gpu)
     >>> f"{found['median']:.6f}", len(found["samples"]) >= 25, found["calls_per_sample"], found["threads"]
@@ -385,13 +390,12 @@ if checks.ready("measure"):
         yours[name], truths[name] = found["median"], gpu.steady_seconds(kernel, calls=found["calls_per_sample"])
     off = {name: abs(yours[name] / truths[name] - 1) for name in yours}
     worst = max(off, key=off.get)
-    over_truth(
-        {"clock, call, clock": naive, "your measure": yours}, truths, title="The naive timer is wrong on every device, and not in one direction"
-    ).show()
+    title = "The naive timer is wrong on every device, and not in one direction"
+    over_truth({"clock, call, clock": naive, "your measure": yours}, truths, title=title).show()
     display(Markdown(
-        f"The kernel takes 500 us on all five. The naive timer reads from {min(naive.values()) * 1e6:.0f} us (a launch) to "
-        f"{max(naive.values()) * 1e3:.0f} ms (a compilation). Your harness is off by at most {off[worst]:.1%}, on `{worst}`. "
-        "A device that drifts has no single true time: there your median is right about the moment in which it was taken."
+        f"The kernel takes 500 us on all five. The naive timer reads from {min(naive.values()) * 1e6:.0f} us "
+        f"(a launch) to {max(naive.values()) * 1e3:.0f} ms (a compilation). Your harness is off by at most "
+        f"{off[worst]:.1%}, on `{worst}`. A device that drifts has no single true time: there your median is right about the moment in which it was taken."
     ))
 
 # %% id="measure-here"
@@ -401,15 +405,17 @@ if checks.ready("measure"):
     left = torch.ones(size, size, device=device)
     cores = torch.get_num_threads()
     mine = {n: measure(lambda: left @ left, here, threads=n, block_s=2e-3) for n in sorted({1, cores})}
-    library = bench.measure(lambda: left @ left, device=device, threads=cores, dtype="float32", label=f"matmul {size}", min_run_time=0.2)
+    library = bench.measure(lambda: left @ left, device=device, threads=cores, dtype="float32", label=f"matmul {size}")
     rows = {f"yours, {n} thread" + ("s" if n > 1 else ""): found["median"] for n, found in mine.items()}
     rows[f"labkit.bench.measure, {cores} threads"] = library.median
-    plots.bars(rows, kinds={name: "measured" for name in rows}, title=f"A {size} x {size} float32 matmul on this machine").show()
+    title = f"A {size} x {size} float32 matmul on this machine"
+    plots.bars(rows, kinds={name: "measured" for name in rows}, title=title).show()
     display(library)
     display(Markdown(
-        f"Measured here, now: your harness says {mine[cores]['median'] * 1e6:.1f} us on {cores} threads and {mine[1]['median'] * 1e6:.1f} us on one, "
-        f"the library's says {library.median * 1e6:.1f} us on {cores}. Nobody knows the truth on this machine; two instruments that were built apart "
-        "and agree are the best evidence there is. If they disagree by much, something else was using the machine: run the cell again."
+        f"Measured here, now: your harness says {mine[cores]['median'] * 1e6:.1f} us on {cores} threads and "
+        f"{mine[1]['median'] * 1e6:.1f} us on one, the library's says {library.median * 1e6:.1f} us on {cores}. "
+        "Nobody knows the truth on this machine; two instruments that were built apart and agree are the best evidence "
+        "there is. If they disagree by much, something else was using the machine: run the cell again."
     ))
 
 # %% [markdown] id="comparing"
@@ -443,8 +449,8 @@ plots.samples(
     title=f"One kernel against itself: A / B = {blocked_ratio:.2f}",
 ).show()
 Markdown(
-    f"Both series are the same kernel. Thirty honest samples each, medians, no outliers, and the answer is {blocked_ratio:.2f}: "
-    f"\"A is {1 / blocked_ratio - 1:.0%} faster\". {checks.recall('same kernel')}"
+    "Both series are the same kernel. Thirty honest samples each, medians, no outliers, and the answer is "
+    f"{blocked_ratio:.2f}: \"A is {1 / blocked_ratio - 1:.0%} faster\". {checks.recall('same kernel')}"
 )
 
 # %% [markdown] id="compare-text"
@@ -505,8 +511,8 @@ if checks.ready("time-once", "warm-up", "compare"):
         title="Interleaved, the drift cancels",
     ).show()
     display(Markdown(
-        f"Interleaved, the kernel takes {fair['ratio']:.4f} times as long as itself, interval [{fair['low']:.4f}, {fair['high']:.4f}]. "
-        f"The device slowed down by more than a factor {1 / blocked_ratio:.1f} while this was measured."
+        f"Interleaved, the kernel takes {fair['ratio']:.4f} times as long as itself, interval "
+        f"[{fair['low']:.4f}, {fair['high']:.4f}]. The device slowed down by more than a factor {1 / blocked_ratio:.1f} while this was measured."
     ))
 
 # %% id="compare-here"
@@ -517,8 +523,8 @@ if checks.ready("time-once", "warm-up", "compare"):
     low, high = answer_here["low"], answer_here["high"]
     verdict = "the interval includes 1: no difference shown" if low <= 1 <= high else "the interval excludes 1"
     display(Markdown(
-        f"Measured here, now: a {rows} x {rows} matmul with a ReLU after it takes {answer_here['ratio']:.3f} times as long as "
-        f"the matmul alone, interval [{low:.3f}, {high:.3f}]; {verdict}. The ReLU does {1 / (2 * rows):.2%} of the "
+        f"Measured here, now: a {rows} x {rows} matmul with a ReLU after it takes {answer_here['ratio']:.3f} times as "
+        f"long as the matmul alone, interval [{low:.3f}, {high:.3f}]; {verdict}. The ReLU does {1 / (2 * rows):.2%} of the "
         "arithmetic. Whether it costs more than that is a question of bytes, and of part 2."
     ))
 
@@ -540,8 +546,13 @@ baseline = seconds(threads=1, dtype="float32")
 advertised = baseline / seconds(threads=8, dtype="float16")
 same_dtype = baseline / seconds(threads=8, dtype="float32")
 like = baseline / seconds(threads=1, dtype="float32")
+speed_ups = {
+    "float32 on 1 thread against float16 on 8": advertised,
+    "the same dtype": same_dtype,
+    "the same dtype and threads": like,
+}
 plots.bars(
-    {"float32 on 1 thread against float16 on 8": advertised, "the same dtype": same_dtype, "the same dtype and threads": like},
+    speed_ups,
     truth=1.0, unit="", quantity="speed-up",
     title=f"A device against itself, and a speed-up of {advertised:.0f}",
 ).show()
@@ -562,7 +573,7 @@ Markdown(
 def differences(first, second):
     """Names of the conditions in which two records of a measurement differ.
 
-    first, second: dicts that may hold "device", "dtype", "kind" (str) and "threads" (int), and other keys, which are no conditions.
+    first, second: dicts that may hold "device", "dtype", "kind" (str) and "threads" (int). Other keys are no conditions.
     A condition that is missing or None on either side counts as different, even when it is missing on both.
     "torch.float32" and "float32" are the same dtype, and so for every dtype.
     Returns a list of the names, in alphabetical order.
