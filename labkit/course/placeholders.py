@@ -53,9 +53,9 @@ def _badges(values: Values) -> str:
     tree, tag, file = values.course.student_tree, values.course.tag, f"labs/{values.lab}.ipynb"
     colab = f"https://colab.research.google.com/github/{tree}/blob/{tag}/{file}"
     return (
-        f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab}) "
-        f"[View on GitHub](https://github.com/{tree}/blob/{tag}/{file}) "
-        f"[Course repository](https://github.com/{tree}/tree/{tag})"
+        # Words, not pictures: the lab works offline, where a badge from the network is a broken image.
+        f"**[Open in Colab]({colab})** | [View on GitHub](https://github.com/{tree}/blob/{tag}/{file}) | "
+        f"[All labs of this course](https://github.com/{tree}/tree/{tag})"
     )
 
 

@@ -204,15 +204,17 @@ def _nbgrader(grade_id: str, **flags) -> dict:
     return {"schema_version": 3, "grade_id": grade_id, "task": False, **flags}
 
 
-def read_source(path: Path, course: Course, *, checks: Mapping | None = None, glossary: Path | None = None):
+def read_source(path: Path, course: Course | None = None, *, checks: Mapping | None = None, glossary: Path | None = None):
     """The solved master notebook (nbformat 4.5) of a source that keeps all rules of `labkit.course.rules`.
 
-    checks: exercise id -> Check; default: labkit.checks of that lab. glossary: default: data/glossary.toml of the package.
+    course: default: course.toml. checks: exercise id -> Check; default: labkit.checks of that lab. glossary: default: data/glossary.toml of the package.
     Raises SourceError, whose message has one line per problem: file, line, cell, what to do.
     """
     from labkit.course import rules
+    from labkit.course.config import load_course
 
     path = Path(path)
+    course = course or load_course()
     if checks is None:
         checks = _checks_of(path.stem)
     if glossary is None:
