@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from labkit.guard import twin
 
 from . import statistics
-from .harness import Warmup, as_measurement, device_for, make_timer, threads_set, warm_up
+from .harness import STANDARD_WARMUP, Warmup, as_measurement, device_for, make_timer, threads_set, warm_up
 from .measurement import Measurement
 from .units import format_seconds, time_unit
 
@@ -50,7 +50,8 @@ def check_comparable(first: Measurement, second: Measurement, across: Iterable[s
         listed = "; ".join(f"{what}: {one} and {other}" for what, one, other in differences)
         say = ", ".join(repr(what) for what in (*across, *(what for what, _, _ in differences)))
         raise IncomparableError(
-            f"{first.label!r} and {second.label!r} differ in {listed}. Measure them alike, or, if this is the comparison that you mean, say across=({say},)."
+            f"{first.label!r} and {second.label!r} differ in {listed}. "
+            f"Measure them alike, or, if this is the comparison that you mean, say across=({say},)."
         )
 
 
@@ -120,12 +121,14 @@ class Comparison:
     def _repr_html_(self) -> str:
         unit = time_unit(self.b.median)
         rows = "".join(
-            f'<tr><th scope="row" style="text-align:left">{html.escape(m.label)}</th><td>{format_seconds(m.median, unit)}</td><td>{format_seconds(m.iqr, unit)}</td>'
+            f'<tr><th scope="row" style="text-align:left">{html.escape(m.label)}</th>'
+            f"<td>{format_seconds(m.median, unit)}</td><td>{format_seconds(m.iqr, unit)}</td>"
             f"<td>{m.kind}</td><td>{html.escape('; '.join(m.caveats)) or 'none'}</td></tr>"
             for m in (self.a, self.b)
         )
         head = "".join(f'<th scope="col">{name}</th>' for name in ("work", "median", "IQR", "kind", "caveats"))
-        return f'<table><caption style="text-align:left">{html.escape(self.conclusion)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        caption = f'<caption style="text-align:left">{html.escape(self.conclusion)}</caption>'
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 @twin("compare")
@@ -139,7 +142,7 @@ def compare(
     labels: tuple[str | None, str | None] = (None, None),
     rounds: int = 30,
     sample_time: float = 0.001,
-    warmup: Warmup = Warmup(),
+    warmup: Warmup = STANDARD_WARMUP,
     across: Iterable[str] = (),
     level: float = 0.95,
 ) -> Comparison:
@@ -163,9 +166,13 @@ def compare(
         works = (a, b)
 
         def measurements(samples, calls, warmed) -> list[Measurement]:
-            names = [label or getattr(work, "name", None) or default for label, work, default in zip(labels, works, "ab", strict=True)]
+            names = [
+                label or getattr(work, "name", None) or default for label, work, default in zip(labels, works, "ab", strict=True)
+            ]
             parts = zip(works, samples, names, calls, warmed, strict=True)
-            return [as_measurement(w, s, device=found, threads=used, dtype=dtype, label=n, calls=c, warmed=r) for w, s, n, c, r in parts]
+            return [
+                as_measurement(w, s, device=found, threads=used, dtype=dtype, label=n, calls=c, warmed=r) for w, s, n, c, r in parts
+            ]
 
         warmed = [warm_up(work, found, warmup) for work in works]
         # Refuse before the long part; the samples given here are not used.

@@ -53,7 +53,9 @@ def get_device(device="cpu") -> Device:
     try:
         parsed = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device = {device!r}: expected 'cpu', 'cuda', another device name of PyTorch, a torch.device or a VirtualDevice") from error
+        raise ValueError(
+            f"device = {device!r}: expected 'cpu', 'cuda', another device name of PyTorch, a torch.device or a VirtualDevice"
+        ) from error
     if parsed.type == "cpu":
         return CpuDevice()
     if parsed.type == "meta":
@@ -101,7 +103,11 @@ class AcceleratorDevice(CpuDevice):
             raise ValueError(f"device = {str(device)!r}: PyTorch finds none on this machine. Use 'cpu' or a VirtualDevice.")
         self.name = str(device)
         self._synchronize, waits = _synchronizer(device, module)
-        self.caveats = () if waits else (f"backend {device.type!r} offers no synchronization; its operators were taken to finish before they return",)
+        self.caveats = (
+            ()
+            if waits
+            else (f"backend {device.type!r} offers no synchronization; its operators were taken to finish before they return",)
+        )
 
     def synchronize(self) -> None:
         self._synchronize()
@@ -130,7 +136,8 @@ def _synchronizer(device, module) -> tuple[Callable[[], None], bool]:
     """A function that waits for `device`, and whether it really waits.
 
     torch.accelerator first: it takes the index of every backend. A PrivateUse1 backend written in Python makes it raise ("doesn't
-    support synchronizing all streams"); then the backend's own module; then, as Python operators finish before they return, nothing.
+    support synchronizing all streams"); then the backend's own module; then nothing, as Python operators
+    finish before they return.
     """
     import torch
 

@@ -49,6 +49,9 @@ class Warmup:
             raise ValueError(f"max_calls = {self.max_calls!r}, max_seconds = {self.max_seconds!r}: expected numbers > 0")
 
 
+STANDARD_WARMUP = Warmup()
+
+
 @contextmanager
 def threads_set(device: Device, threads: int | None) -> Iterator[int]:
     """The device on `threads` (None: as it is), and as it was afterwards, also after an error."""
@@ -67,7 +70,9 @@ def device_for(work: Callable, device) -> Device:
     """The device to time `work` on. Raises ValueError when work of a virtual device is to be timed on another one."""
     found = get_device(device)
     if isinstance(work, VirtualWork) and work.device is not found:
-        raise ValueError(f"{work!r} runs on the virtual device {work.device.name!r}, but device = {found.name!r}. Pass device=work.device.")
+        raise ValueError(
+            f"{work!r} runs on the virtual device {work.device.name!r}, but device = {found.name!r}. Pass device=work.device."
+        )
     if not callable(work):
         raise TypeError(f"work = {work!r}: expected a function without arguments, such as lambda: a @ b")
     return found
@@ -106,7 +111,7 @@ def make_timer(work: Callable, device: Device, threads: int):
     """A torch Timer of `work` whose clock waits for `device`.
 
     The clock waits only when `work` was called since it was last read. The Timer sizes its blocks by the cost of an empty interval;
-    with a wait of some microseconds in it, blocks would grow to tens of milliseconds, and what happens inside a block no median sees.
+    with a wait of some microseconds in it, blocks would grow to tens of milliseconds, and no median sees what happens inside a block.
     """
     import torch
     from torch.utils.benchmark import Timer
@@ -133,15 +138,25 @@ def make_timer(work: Callable, device: Device, threads: int):
 
 
 @twin("measure")
-def measure(work: Callable, *, device="cpu", threads: int | None = None, dtype=None, label: str | None = None, min_run_time: float = 0.2, calls_per_sample: int | None = None, warmup: Warmup = Warmup()) -> Measurement:
+def measure(
+    work: Callable,
+    *,
+    device="cpu",
+    threads: int | None = None,
+    dtype=None,
+    label: str | None = None,
+    min_run_time: float = 0.2,
+    calls_per_sample: int | None = None,
+    warmup: Warmup = STANDARD_WARMUP,
+) -> Measurement:
     """Seconds per call of `work()`, by `Timer.blocked_autorange` after warming up.
 
     device        where `work` runs (see `get_device`): decides how to wait, which clock to read, and the kind of the number.
     threads       None: the device's present number, recorded. They are restored afterwards, also after an error in `work`.
     dtype         recorded, so that numbers of different dtypes are not compared silently; None: `work.dtype` where it has one.
     min_run_time  seconds of sampling, > 0, on the device's clock.
-    calls_per_sample  None: as many as make the clock negligible, which the Timer decides. A sample is the mean of its calls, so that
-                  outliers within it move it; 1 lets the median see each of them, at the price of launch and waiting in every sample.
+    calls_per_sample  None: as many as make the clock negligible, which the Timer decides. A sample is the mean of its calls, so
+                  that outliers within it move it; 1 lets the median see each, at the price of launch and waiting in every sample.
 
     What is doubtful about the number (unstable warm-up, wide spread, drift, few samples) is in its caveats.
     """
@@ -164,7 +179,9 @@ def measure(work: Callable, *, device="cpu", threads: int | None = None, dtype=N
     return as_measurement(work, samples, device=found, threads=used, dtype=dtype, label=label, calls=calls, warmed=warmed)
 
 
-def as_measurement(work, samples, *, device: Device, threads: int, dtype, label: str | None, calls: int, warmed: WarmupRecord) -> Measurement:
+def as_measurement(
+    work, samples, *, device: Device, threads: int, dtype, label: str | None, calls: int, warmed: WarmupRecord
+) -> Measurement:
     """The samples with everything that has to travel with them."""
     dtype = getattr(work, "dtype", None) if dtype is None else dtype
     return Measurement(
@@ -184,15 +201,15 @@ def as_measurement(work, samples, *, device: Device, threads: int, dtype, label:
 def _caveats(samples: tuple[float, ...], calls: int, device: Device, warmed: WarmupRecord) -> Iterator[str]:
     yield from getattr(device, "caveats", ())
     if not warmed.stable:
-        yield f"not warm: after {warmed.calls} calls the time still changed by more than {warmed.tolerance:.0%} from window to window"
+        yield f"not warm: after {warmed.calls} calls the time still changed by over {warmed.tolerance:.0%} from window to window"
     if len(samples) < _FEW:
         yield f"only {len(samples)} sample{'s' if len(samples) > 1 else ''}: spread unknown; raise min_run_time"
         return
     middle = statistics.median(samples)
     if warmed.stable and calls > warmed.calls_per_sample and middle > (1 + _WIDE_SPREAD) * warmed.seconds_per_call:
         yield (
-            f"the mean of {calls} calls is {middle / warmed.seconds_per_call - 1:.0%} above what shorter samples showed when warming up: "
-            "outliers inside the samples, which a median of samples cannot remove; compare with calls_per_sample=1"
+            f"the mean of {calls} calls is {middle / warmed.seconds_per_call - 1:.0%} above what shorter samples showed "
+            "when warming up: outliers inside the samples, which a median of samples cannot remove; compare with calls_per_sample=1"
         )
     if middle and statistics.iqr(samples) > _WIDE_SPREAD * middle:
         yield f"wide spread: the IQR is {statistics.iqr(samples) / middle:.0%} of the median"

@@ -69,7 +69,9 @@ class Measurement:
         samples = statistics.checked_samples(self.samples)
         negative = next((i for i, sample in enumerate(samples) if sample < 0), None)
         if negative is not None:
-            raise ValueError(f"samples[{negative}] = {samples[negative]!r}: a time is not negative. Was the clock read in the wrong order?")
+            raise ValueError(
+                f"samples[{negative}] = {samples[negative]!r}: a time is not negative. Was the clock read in the wrong order?"
+            )
         settle("samples", samples)
         if not isinstance(self.label, str) or not self.label:
             raise ValueError(f"label = {self.label!r}: expected a non-empty string that says what was timed")
@@ -134,7 +136,11 @@ class Measurement:
         unit = time_unit(self.median)
         count = f"{len(self.samples)} samples" if len(self.samples) > 1 else "1 sample"
         calls = f" of {self.calls_per_sample} calls" if self.calls_per_sample > 1 else ""
-        spread = [("IQR", format_seconds(self.iqr, unit)), ("minimum", format_seconds(self.minimum, unit))] if len(self.samples) > 1 else []
+        spread = (
+            [("IQR", format_seconds(self.iqr, unit)), ("minimum", format_seconds(self.minimum, unit))]
+            if len(self.samples) > 1
+            else []
+        )
         known = [("dtype", self.dtype), ("threads", self.threads), ("source", self.source)]
         return [
             ("median", format_seconds(self.median, unit)),
@@ -152,7 +158,11 @@ class Measurement:
 
     def _repr_html_(self) -> str:
         facts = self._facts() + [("caveat", caveat) for caveat in self.caveats]
-        rows = "".join(f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th><td style="text-align:left">{html.escape(value)}</td></tr>' for name, value in facts)
+        rows = "".join(
+            f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in facts
+        )
         return f'<table><caption style="text-align:left">{html.escape(self.label)}</caption><tbody>{rows}</tbody></table>'
 
     # -- storing --
@@ -160,7 +170,11 @@ class Measurement:
     def to_json(self) -> dict:
         """All fields as a JSON dict; `from_json` makes an equal Measurement of it, bit for bit."""
         content = {name.name: getattr(self, name.name) for name in fields(self)}
-        content |= {"samples": list(self.samples), "caveats": list(self.caveats), "warmup": asdict(self.warmup) if self.warmup else None}
+        content |= {
+            "samples": list(self.samples),
+            "caveats": list(self.caveats),
+            "warmup": asdict(self.warmup) if self.warmup else None,
+        }
         return {"format": FORMAT, "version": VERSION, **content}
 
     @classmethod
@@ -170,7 +184,9 @@ class Measurement:
         names = {item.name for item in fields(cls)}
         if set(given) != names:
             wrong = ", ".join(sorted(set(given) ^ names, key=str))
-            raise DamagedFile(f"{where}: these fields are missing or unknown: {wrong}. The file is damaged; restore it or measure again.")
+            raise DamagedFile(
+                f"{where}: these fields are missing or unknown: {wrong}. The file is damaged; restore it or measure again."
+            )
         try:
             if not isinstance(given["samples"], list) or not isinstance(given["environment"], dict):
                 raise ValueError("samples must be a list and environment an object")

@@ -39,7 +39,7 @@ def checked_samples(samples: Iterable[float], what: str = "samples") -> tuple[fl
 
 
 def quantile(samples: Iterable[float], q: float) -> float:
-    """The q-quantile, 0 <= q <= 1, by linear interpolation between order statistics (Hyndman and Fan 1996, type 7; NumPy's default)."""
+    """The q-quantile, 0 <= q <= 1, by interpolation between order statistics (Hyndman and Fan 1996, type 7; NumPy's default)."""
     if not 0 <= q <= 1:
         raise ValueError(f"q = {q!r}: expected a number from 0 to 1")
     ordered = sorted(checked_samples(samples))
@@ -71,8 +71,8 @@ def median_interval(samples: Iterable[float], level: float = 0.95) -> Interval:
     """Distribution-free confidence interval of the median, from order statistics.
 
     With n independent samples of a continuous distribution, [x_(l), x_(n+1-l)] holds the median with probability
-    1 - 2 P(B <= l - 1), B binomial(n, 1/2) (David and Nagaraja, Order Statistics, 3rd ed. 2003, section 7.1). The narrowest such interval
-    with coverage >= level is returned; where even the range falls short (n < 6 at 0.95), the range, and its coverage says so.
+    1 - 2 P(B <= l - 1), B binomial(n, 1/2) (David and Nagaraja, Order Statistics, 3rd ed. 2003, section 7.1). The narrowest such
+    interval with coverage >= level is returned; where even the range falls short (n < 6 at 0.95), the range, and its coverage says so.
     """
     if not 0 < level < 1:
         raise ValueError(f"level = {level!r}: expected a number between 0 and 1, such as 0.95")

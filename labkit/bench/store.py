@@ -13,7 +13,7 @@ class DamagedFile(ValueError):
 
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
-    """Write `content` to `path` in one step: a reader, or a crash, sees the old file or the new one. NaN and infinity raise ValueError."""
+    """Write `content` to `path` in one step: readers and crashes see the old file or the new one. NaN and infinity raise ValueError."""
     path = Path(path)
     text = json.dumps(content, indent=1, allow_nan=False)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -52,5 +52,7 @@ def read_json(path: str | os.PathLike, *, format: str, version: int) -> dict:
     if not isinstance(found, int) or found < 1:
         raise DamagedFile(f"{path}: version {found!r} is not a format version; the file is damaged")
     if found > version:
-        raise DamagedFile(f"{path}: written in version {found} of the format, this labkit reads up to {version}. Use a newer labkit.")
+        raise DamagedFile(
+            f"{path}: written in version {found} of the format, this labkit reads up to {version}. Use a newer labkit."
+        )
     return content

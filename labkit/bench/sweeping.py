@@ -65,7 +65,16 @@ class Sweep:
         rows = []
         for point, m in self:
             values = [str(point.get(name, "")) for name in names]
-            rows.append([*values, format_seconds(m.median), format_seconds(m.iqr), str(len(m.samples)), m.kind, "; ".join(m.caveats) or "none"])
+            rows.append(
+                [
+                    *values,
+                    format_seconds(m.median),
+                    format_seconds(m.iqr),
+                    str(len(m.samples)),
+                    m.kind,
+                    "; ".join(m.caveats) or "none",
+                ]
+            )
         return head, rows
 
     def __repr__(self) -> str:
@@ -77,8 +86,11 @@ class Sweep:
     def _repr_html_(self) -> str:
         head, rows = self._rows()
         top = "".join(f'<th scope="col" style="text-align:left">{html.escape(name)}</th>' for name in head)
-        body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) + "</tr>" for row in rows)
-        return f'<table><caption style="text-align:left">{html.escape(self.state)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) + "</tr>" for row in rows
+        )
+        caption = f'<caption style="text-align:left">{html.escape(self.state)}</caption>'
+        return f"<table>{caption}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
     def to_frame(self):
         """A pandas DataFrame: the point's columns, then median_s, iqr_s, minimum_s, samples, kind, dtype, threads, device, caveats.
@@ -143,7 +155,14 @@ def sweep(
                 step(name, sum(k in done for k in wanted))
     except KeyboardInterrupt:
         kept = result()
-        print(kept.state + (f"; call it again with the same path to go on ({Path(path).name})" if path is not None else "; give `path` to go on later"))
+        print(
+            kept.state
+            + (
+                f"; call it again with the same path to go on ({Path(path).name})"
+                if path is not None
+                else "; give `path` to go on later"
+            )
+        )
         return kept
     return result()
 
@@ -190,17 +209,28 @@ def _stored(path, context: dict, accept_other: bool) -> dict[str, Measurement]:
         return {}
     content = read_json(path, format=FORMAT, version=VERSION)
     try:
-        entries = [(json.dumps(entry["point"], sort_keys=True), Measurement.from_json(entry["measurement"], str(path))) for entry in content["points"]]
+        entries = [
+            (json.dumps(entry["point"], sort_keys=True), Measurement.from_json(entry["measurement"], str(path)))
+            for entry in content["points"]
+        ]
         stored = {"environment": dict(content["environment"]), "threads": content["threads"]}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, DamagedFile):
             raise
         raise DamagedFile(f"{path}: {type(error).__name__} {error}. The file is damaged; delete it to measure again.") from error
     if stored != context and not accept_other:
-        before, now = stored["environment"] | {"threads": stored["threads"]}, context["environment"] | {"threads": context["threads"]}
-        changed = [f"{name} was {before.get(name)!r}, is {now.get(name)!r}" for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
+        before, now = (
+            stored["environment"] | {"threads": stored["threads"]},
+            context["environment"] | {"threads": context["threads"]},
+        )
+        changed = [
+            f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
+            for name in dict.fromkeys([*before, *now])
+            if before.get(name) != now.get(name)
+        ]
         raise OtherEnvironment(
-            f"{path} holds a sweep from another environment: {'; '.join(changed)}. Use another path, or say accept_other_environment=True to mix them."
+            f"{path} holds a sweep from another environment: {'; '.join(changed)}. "
+            "Use another path, or say accept_other_environment=True to mix them."
         )
     return dict(entries)
 

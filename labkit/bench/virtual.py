@@ -42,9 +42,20 @@ class VirtualWork:
     "float32") and `device` say what is launched where.
     """
 
-    def __init__(self, device: VirtualDevice, name: str, seconds: dict[str, float], dtype: str, parallel_fraction: float, calls_first: float | None):
+    def __init__(
+        self,
+        device: VirtualDevice,
+        name: str,
+        seconds: dict[str, float],
+        dtype: str,
+        parallel_fraction: float,
+        calls_first: float | None,
+    ):
         if dtype not in seconds:
-            raise KeyError(f"work {name!r} has no time for dtype {dtype!r}: it has {', '.join(sorted(seconds))}. Give `seconds` a dict with that dtype.")
+            raise KeyError(
+                f"work {name!r} has no time for dtype {dtype!r}: it has {', '.join(sorted(seconds))}. "
+                "Give `seconds` a dict with that dtype."
+            )
         self.device, self.name, self.dtype = device, name, dtype
         self.parallel_fraction, self.calls_first = parallel_fraction, calls_first
         self._seconds = seconds
@@ -160,7 +171,15 @@ class VirtualDevice:
 
     # -- work --
 
-    def work(self, name: str, seconds: float | Mapping, *, dtype="float32", parallel_fraction: float = 0.0, calls_first: float | None = None) -> VirtualWork:
+    def work(
+        self,
+        name: str,
+        seconds: float | Mapping,
+        *,
+        dtype="float32",
+        parallel_fraction: float = 0.0,
+        calls_first: float | None = None,
+    ) -> VirtualWork:
         """A kernel of this device.
 
         seconds            steady time on one thread, > 0; a dict dtype -> seconds, or one float, then known in `dtype` alone.
@@ -173,8 +192,14 @@ class VirtualDevice:
             raise ValueError(f"name = {name!r}: expected a non-empty string")
         dtype = _dtype_name(dtype)
         table = seconds if isinstance(seconds, Mapping) else {dtype: seconds}
-        table = {_dtype_name(key): _checked_seconds(value, f"seconds of work {name!r}", zero_ok=False) for key, value in table.items()}
-        if isinstance(parallel_fraction, bool) or not isinstance(parallel_fraction, (int, float)) or not 0 <= parallel_fraction <= 1:
+        table = {
+            _dtype_name(key): _checked_seconds(value, f"seconds of work {name!r}", zero_ok=False) for key, value in table.items()
+        }
+        if (
+            isinstance(parallel_fraction, bool)
+            or not isinstance(parallel_fraction, (int, float))
+            or not 0 <= parallel_fraction <= 1
+        ):
             raise ValueError(f"parallel_fraction = {parallel_fraction!r}: expected a number from 0 to 1")
         if calls_first is not None:
             calls_first = _checked_seconds(calls_first, "calls_first", zero_ok=True)
@@ -183,8 +208,8 @@ class VirtualDevice:
     def steady_seconds(self, work: VirtualWork, *, calls: int | None = None) -> float:
         """The truth: seconds of one call of `work` when warm, undisturbed and undrifted, on the present number of threads.
 
-        calls=None: the kernel's own time, t ((1 - p) + p / min(n, cores)) by Amdahl's law (Amdahl 1967, AFIPS 30, 483-485), with t the
-        one-thread time, p the parallel fraction, n the threads. Launches hide behind kernels that are longer than they.
+        calls=None: the kernel's own time, t ((1 - p) + p / min(n, cores)) by Amdahl's law (Amdahl 1967, AFIPS 30, 483-485), with t
+        the one-thread time, p the parallel fraction, n the threads. Launches hide behind kernels that are longer than they.
         calls=k: what a synchronizing clock reads per call around k calls in a row, with launches, synchronization and clock
         reading in it: nearly the kernel's time for long kernels and large k, never less than launch_s.
         """
@@ -230,7 +255,7 @@ class VirtualDevice:
     # -- the mechanism --
 
     def _until_synchronized(self, kernel: float, calls: int) -> float:
-        """Host seconds from an empty queue to the end of the synchronization after `calls` equal kernels: the queue in closed form."""
+        """Host seconds from an empty queue to the end of the synchronization after `calls` equal kernels, in closed form."""
         launch, depth = self._parameters["launch_s"], self._parameters["queue_depth"]
         if depth == 1:  # each launch waits for the kernel before it
             issued, done = calls * launch + (calls - 1) * kernel, calls * (launch + kernel)
@@ -250,8 +275,8 @@ class VirtualDevice:
         if self._counts[kind] >= (limit if kind == "launch" else 2 * limit):
             what = {"launch": "launches", "synchronize": "synchronizations", "clock": "clock readings"}[kind]
             raise RuntimeError(
-                f"virtual device {self.name!r} stopped after {self._counts[kind]} {what} (launch_limit={limit}): a loop on it does not end. "
-                "Give the loop a maximum, or raise launch_limit if so many calls are meant."
+                f"virtual device {self.name!r} stopped after {self._counts[kind]} {what} (launch_limit={limit}): "
+                "a loop on it does not end. Give the loop a maximum, or raise launch_limit if so many calls are meant."
             )
         self._counts[kind] += 1
         self.events.append((kind, name, self._host_s))

@@ -25,7 +25,12 @@ class Parameter:
                 raise ValueError(f"{name} = {value!r}: expected a non-empty string")
             return value
         accepted = (int,) if kind is int else (int, float)
-        if isinstance(value, bool) or not isinstance(value, accepted) or not math.isfinite(value) or not self.low <= value <= self.high:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, accepted)
+            or not math.isfinite(value)
+            or not self.low <= value <= self.high
+        ):
             raise ValueError(f"{name} = {value!r}: expected {self._range(kind)}")
         return kind(value)
 
@@ -59,7 +64,7 @@ PARAMETERS: dict[str, Parameter] = {
 
 
 def checked_parameters(given: Mapping) -> dict:
-    """All parameters, the given ones checked and the others at their defaults. Raises ValueError for an unknown name or a bad value."""
+    """All parameters, the given ones checked, the others at their defaults. Raises ValueError for unknown names and bad values."""
     unknown = sorted(set(given) - set(PARAMETERS), key=str)
     if unknown:
         raise ValueError(f"unknown parameter of a virtual device: {', '.join(map(repr, unknown))}. Known: {', '.join(PARAMETERS)}")

@@ -1,7 +1,7 @@
 """One look for all figures, and figures that come with text: alt text and the numbers as a table.
 
-Colours are told apart by the colour blind (Okabe and Ito 2008, Color Universal Design) and are never alone: kinds differ in hatch and marker, series in
-marker and line. The background is white and solid, so that a figure reads the same in a light and in a dark theme.
+Colours are told apart by the colour blind (Okabe and Ito 2008, Color Universal Design) and are never alone:
+kinds differ in hatch and marker, series in marker and line. The background is white and solid, so that a figure reads the same in a light and in a dark theme.
 Figures are made without pyplot: none stays open, and no backend is chosen for the learner.
 """
 
@@ -52,7 +52,7 @@ _RC = {
 
 @contextmanager
 def figure(width: float = 7.6, height: float = 3.2, rows: int = 1):
-    """Yields (Figure, axes or array of axes) in the course's look; draw inside, and hand it to `figure_with_text` there too. Inches."""
+    """Yields (Figure, axes or array of axes) in the course's look; draw and call `figure_with_text` inside. Sizes in inches."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -81,20 +81,26 @@ class FigureText:
             return self.alt
         lines = [list(self.table[0]), *([_cell(value) for value in row.values()] for row in self.table)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        return "\n".join([self.alt, *("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)])
+        return "\n".join(
+            [self.alt, *("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)]
+        )
 
     def _repr_html_(self) -> str:
         # A front end shows one of the formats that an output has, HTML first: so picture and table are one piece of HTML.
         picture = base64.b64encode(self.png).decode("ascii")
         image = f'<img src="data:image/png;base64,{picture}" alt="{html.escape(self.alt)}" style="max-width:100%;background:#fff">'
-        return f"<figure style=\"margin:0\">{image}{self._table_html()}</figure>"
+        return f'<figure style="margin:0">{image}{self._table_html()}</figure>'
 
     def _table_html(self) -> str:
         if not self.table:
             return ""
         head = "".join(f'<th scope="col" style="text-align:left">{html.escape(str(name))}</th>' for name in self.table[0])
-        rows = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(_cell(value))}</td>' for value in row.values()) + "</tr>" for row in self.table)
-        return f"<figcaption><details><summary>The numbers as a table</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details></figcaption>"
+        rows = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{html.escape(_cell(value))}</td>' for value in row.values()) + "</tr>"
+            for row in self.table
+        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<figcaption><details><summary>The numbers as a table</summary>{table}</details></figcaption>"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         data = {"text/plain": repr(self), "text/html": self._repr_html_(), "image/png": base64.b64encode(self.png).decode("ascii")}

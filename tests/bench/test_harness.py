@@ -13,7 +13,7 @@ from labkit.bench import IncomparableError, VirtualDevice, Warmup, compare, get_
 from labkit.guard import TwinRefused, checking
 
 TOLERANCE = {"ideal": 0.001, "cold": 0.01, "noisy": 0.03, "drifting": 0.03, "realistic": 0.05}
-"""Of the median, relative to the closed form. drifting and realistic: their drift during the measurement (under 0.3 s busy) is in it."""
+"""Of the median, relative to the closed form. drifting and realistic: their drift while measuring (under 0.3 s) is in it."""
 
 
 def kernel(device, seconds=1e-4):
@@ -90,7 +90,10 @@ def test_threads_are_restored_after_an_error_in_the_work(name):
         if name == "virtual":
             device.idle(1e-4)
 
-    for call in (lambda: measure(fails, device=device, threads=before + 1), lambda: compare(fails, fails, device=device, threads=before + 1)):
+    for call in (
+        lambda: measure(fails, device=device, threads=before + 1),
+        lambda: compare(fails, fails, device=device, threads=before + 1),
+    ):
         inside.clear()
         with pytest.raises(ZeroDivisionError):
             call()
@@ -212,7 +215,9 @@ def test_compare_of_two_dtypes_has_to_say_so(ideal):
     assert compare(work, work.to("float16"), device=ideal, across=("dtype",)).ratio == pytest.approx(2, rel=0.05)
 
 
-@pytest.mark.parametrize(("exercise", "call"), [("measure", lambda d, w: measure(w, device=d)), ("compare", lambda d, w: compare(w, w, device=d))])
+@pytest.mark.parametrize(
+    ("exercise", "call"), [("measure", lambda d, w: measure(w, device=d)), ("compare", lambda d, w: compare(w, w, device=d))]
+)
 def test_library_refuses_while_its_exercise_is_checked(exercise, call, ideal):
     with checking(exercise), pytest.raises(TwinRefused):
         call(ideal, kernel(ideal))

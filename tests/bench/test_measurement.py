@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.bench import DamagedFile, IncomparableError, Measurement, VirtualDevice, WarmupRecord, environment_of, environment_record, get_device, ratio
+from labkit.bench import (
+    DamagedFile,
+    IncomparableError,
+    Measurement,
+    VirtualDevice,
+    WarmupRecord,
+    environment_of,
+    environment_record,
+    get_device,
+    ratio,
+)
 from labkit.bench.comparison import COMPARED
 
 values = st.floats(0, 1e6, allow_subnormal=True)
@@ -26,7 +36,15 @@ def make(**changes):
 def test_saved_measurement_loads_equal_bit_for_bit(tmp_path_factory, samples, label, caveats, threads, seconds):
     path = tmp_path_factory.mktemp("m") / "m.json"
     warmup = WarmupRecord(calls=7, seconds=seconds, stable=False, window=5, tolerance=0.05)
-    first = make(label=label, samples=samples, caveats=caveats, threads=threads, dtype="float16", warmup=warmup, environment=environment_record())
+    first = make(
+        label=label,
+        samples=samples,
+        caveats=caveats,
+        threads=threads,
+        dtype="float16",
+        warmup=warmup,
+        environment=environment_record(),
+    )
     first.save(path)
     assert Measurement.load(path) == first
     assert list(path.parent.iterdir()) == [path]  # nothing half-written is left beside it
@@ -96,7 +114,9 @@ def test_times_of_a_virtual_device_are_modelled_of_themselves():
 
 def test_it_says_median_unit_kind_and_caveats():
     measurement = make(caveats=("not warm: <still> changing",), threads=3)
-    assert repr(measurement).startswith("matmul: 200 us (IQR 150 us, minimum 100 us, 3 samples, kind measured, device cpu, threads 3)")
+    assert repr(measurement).startswith(
+        "matmul: 200 us (IQR 150 us, minimum 100 us, 3 samples, kind measured, device cpu, threads 3)"
+    )
     assert "caveat: not warm" in repr(measurement)
     page = measurement._repr_html_()
     assert "&lt;still&gt;" in page and "<caption" in page and 'scope="row"' in page

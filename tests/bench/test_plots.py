@@ -26,7 +26,13 @@ FIGURES = {
     "timeline": naive_timeline,
     "samples": lambda: timing.samples({"calls": [8e-2, 2e-4, 1e-4]}, title="Slow <first> call", truth=1e-4, mark={"mean": 0.0268}),
     "bars": lambda: timing.bars({"naive": 5e-6, "right": 1e-4}, title="Off by 20", truth=1e-4),
-    "kinds": lambda: timing.bars({"here": 5.0, "paper": 4.0}, title="Speed", unit="GB/s", quantity="bandwidth", kinds={"here": "measured", "paper": "published"}),
+    "kinds": lambda: timing.bars(
+        {"here": 5.0, "paper": 4.0},
+        title="Speed",
+        unit="GB/s",
+        quantity="bandwidth",
+        kinds={"here": "measured", "paper": "published"},
+    ),
 }
 
 
@@ -87,7 +93,11 @@ def test_kinds_differ_without_colour():
 def test_timeline_tells_what_host_and_device_did_and_when():
     made = naive_timeline()
     ends = {(row["lane"], row["what"]): row["stop"] for row in made.table}
-    assert ends["host", "launch matmul"] == "5 us" and ends["device", "kernel matmul"] == "45 us" and ends["host", "synchronize"] == "45 us"
+    assert (
+        ends["host", "launch matmul"] == "5 us"
+        and ends["device", "kernel matmul"] == "45 us"
+        and ends["host", "synchronize"] == "45 us"
+    )
     assert "1 launch and 1 wait" in made.alt and "the clock is read 3 times" in made.alt
 
 

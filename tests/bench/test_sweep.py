@@ -104,7 +104,10 @@ def test_file_of_another_environment_or_other_threads_is_refused_unless_accepted
     assert maker.made == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[:100], lambda text: text.replace('"points"', '"point"'), lambda text: text.replace('"samples"', '"s"')])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda text: text[:100], lambda text: text.replace('"points"', '"point"'), lambda text: text.replace('"samples"', '"s"')],
+)
 def test_damaged_file_is_an_error_and_is_left_alone(tmp_path, damage):
     path = tmp_path / "s.json"
     maker = Maker()
@@ -132,7 +135,18 @@ def test_make_may_measure_for_itself():
 def test_frame_has_a_row_per_point_and_the_points_columns_win():
     maker = Maker()
     frame = sweep(POINTS, maker, device=maker.device).to_frame()
-    assert list(frame.columns) == ["n", "dtype", "median_s", "iqr_s", "minimum_s", "samples", "kind", "threads", "device", "caveats"]
+    assert list(frame.columns) == [
+        "n",
+        "dtype",
+        "median_s",
+        "iqr_s",
+        "minimum_s",
+        "samples",
+        "kind",
+        "threads",
+        "device",
+        "caveats",
+    ]
     assert list(frame["dtype"]) == ["float32", "float32", "float16", "float16"] and set(frame["kind"]) == {"modelled"}
 
 

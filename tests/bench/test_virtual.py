@@ -159,7 +159,13 @@ def test_jitter_has_median_one_and_outliers_come_at_their_rate():
 def test_first_call_of_each_work_and_dtype_pays_once():
     device = VirtualDevice(launch_s=0.0, first_call_s=1.0)
     work = device.work("a", {"float32": 1e-3, "float16": 5e-4})
-    for call, due in ((work, 1.0), (work, 0.0), (work.to("torch.float16"), 1.0), (work.to("float16"), 0.0), (device.work("b", 1e-3, calls_first=0.25), 0.25)):
+    for call, due in (
+        (work, 1.0),
+        (work, 0.0),
+        (work.to("torch.float16"), 1.0),
+        (work.to("float16"), 0.0),
+        (device.work("b", 1e-3, calls_first=0.25), 0.25),
+    ):
         device.synchronize()
         before = device.now()
         call()
@@ -191,7 +197,15 @@ def test_clock_shows_whole_multiples_of_its_resolution():
 
 @pytest.mark.parametrize(
     ("name", "value", "range_said"),
-    [("launch_s", -1, ">= 0"), ("jitter", 2, "0 to 1"), ("queue_depth", 0, ">= 1"), ("cores", 1.5, "an integer"), ("drift_limit", math.nan, ">= 1"), ("seed", True, "integer"), ("name", "", "non-empty")],
+    [
+        ("launch_s", -1, ">= 0"),
+        ("jitter", 2, "0 to 1"),
+        ("queue_depth", 0, ">= 1"),
+        ("cores", 1.5, "an integer"),
+        ("drift_limit", math.nan, ">= 1"),
+        ("seed", True, "integer"),
+        ("name", "", "non-empty"),
+    ],
 )
 def test_bad_parameter_is_named_with_value_and_range(name, value, range_said):
     with pytest.raises(ValueError, match=range_said) as caught:
@@ -223,7 +237,5 @@ def test_profile_round_trips_and_takes_overrides(name):
 
 
 def test_virtual_device_needs_no_torch():
-    code = "import sys, labkit.bench.virtual, labkit.bench; labkit.bench.VirtualDevice.profile('noisy'); sys.exit('torch' in sys.modules)"
+    code = "import sys; from labkit.bench import VirtualDevice, virtual; VirtualDevice.profile('noisy'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-

@@ -1,8 +1,8 @@
 """What the harness costs and whether it adds to the number: `python tests/benchmarks/bench_harness.py`.
 
-Prints ratios taken in one run: (1) seconds per call that `measure` reports over what a plain Timer reports for the same work on the same
-threads, rounds in turns (1.00: the harness adds nothing to the number); (2) wall time of `measure`, warm-up included, over that of a plain
-blocked_autorange of the same length (what a learner waits for).
+Prints ratios taken in one run: (1) seconds per call that `measure` reports over what a plain Timer reports for the same work on
+the same threads, rounds in turns (1.00: the harness adds nothing to the number); (2) wall time of `measure`, warm-up included, over that of a
+plain blocked_autorange of the same length (what a learner waits for).
 """
 
 import argparse
@@ -33,7 +33,11 @@ def main() -> None:
                 if which == "ours":
                     number = measure(work, threads=threads, min_run_time=options.min_run_time).median
                 else:
-                    number = Timer("work()", globals={"work": work}, num_threads=threads).blocked_autorange(min_run_time=options.min_run_time).median
+                    number = (
+                        Timer("work()", globals={"work": work}, num_threads=threads)
+                        .blocked_autorange(min_run_time=options.min_run_time)
+                        .median
+                    )
                 seen[which] = (number, time.perf_counter() - start)
             numbers.append(seen["ours"][0] / seen["plain"][0])
             walls.append(seen["ours"][1] / seen["plain"][1])
