@@ -188,6 +188,7 @@ for _ in range(40):
 plots.samples(
     {"cold device": cold_samples},
     truth=cold.steady_seconds(conv, calls=1),
+    kind="modelled",
     title=f"The first call takes {cold_samples[0] / cold_samples[-1]:.0f} times as long as the last",
 ).show()
 us = [sample * 1e6 for sample in cold_samples]
@@ -250,7 +251,7 @@ if checks.ready("time-once", "warm-up"):
         remaining[f"tolerance {tolerance:.1%}: warm after {stops[tolerance]} calls"] = time_once(conv, cold)
     truth = cold.steady_seconds(conv, calls=1)
     title = "The next call after the warm-up: a tighter rule leaves less of the start"
-    plots.bars(remaining, truth=truth, title=title).show()
+    plots.bars(remaining, truth=truth, kinds="modelled", title=title).show()
     left = {tolerance: value / truth - 1 for tolerance, value in zip(stops, remaining.values())}
     display(Markdown(
         f"At 2 % the rule is met after {stops[0.02]} calls. It bounds the change inside the window, not the distance "
@@ -292,6 +293,7 @@ plots.samples(
     {"noisy device": noisy_samples},
     truth=truth,
     mark={"mean": average, "median": middle},
+    kind="modelled",
     title=f"A few slow calls move the mean by {average / truth - 1:.0%}, the median by {abs(middle / truth - 1):.1%}",
 ).show()
 Markdown(
@@ -312,7 +314,8 @@ for n in (1, 2, 4, 8):
     eight_cores.set_num_threads(n)
     by_threads[f"{n} thread" + ("s" if n > 1 else "")] = eight_cores.steady_seconds(mm)
 
-plots.bars(by_threads, title="One kernel, one device, and the answer depends on a setting nobody mentioned").show()
+title = "One kernel, one device, and the answer depends on a setting nobody mentioned"
+plots.bars(by_threads, kinds="modelled", title=title).show()
 Markdown(
     f"This PyTorch runs operators on {torch.get_num_threads()} threads here, and a `Timer` without `num_threads` "
     f"runs on {default_timer.num_threads}. On the virtual device with eight cores that hidden setting is a factor "
@@ -395,7 +398,8 @@ if checks.ready("measure"):
     display(Markdown(
         f"The kernel takes 500 us on all five. The naive timer reads from {min(naive.values()) * 1e6:.0f} us "
         f"(a launch) to {max(naive.values()) * 1e3:.0f} ms (a compilation). Your harness is off by at most "
-        f"{off[worst]:.1%}, on `{worst}`. A device that drifts has no single true time: there your median is right about the moment in which it was taken."
+        f"{off[worst]:.1%}, on `{worst}`. A device that drifts has no single true time: there your median is right "
+        "about the moment in which it was taken."
     ))
 
 # %% id="measure-here"
@@ -409,7 +413,7 @@ if checks.ready("measure"):
     rows = {f"yours, {n} thread" + ("s" if n > 1 else ""): found["median"] for n, found in mine.items()}
     rows[f"labkit.bench.measure, {cores} threads"] = library.median
     title = f"A {size} x {size} float32 matmul on this machine"
-    plots.bars(rows, kinds={name: "measured" for name in rows}, title=title).show()
+    plots.bars(rows, kinds="measured", title=title).show()
     display(library)
     display(Markdown(
         f"Measured here, now: your harness says {mine[cores]['median'] * 1e6:.1f} us on {cores} threads and "
@@ -446,6 +450,7 @@ blocked_ratio = statistics.median(blocked["A (first)"]) / statistics.median(bloc
 plots.samples(
     blocked,
     truth=hot.steady_seconds(same, calls=1),
+    kind="modelled",
     title=f"One kernel against itself: A / B = {blocked_ratio:.2f}",
 ).show()
 Markdown(
@@ -507,12 +512,13 @@ if checks.ready("time-once", "warm-up", "compare"):
     fair = compare(same, same, hot, rounds=30)
     plots.bars(
         {"A first, B afterwards": blocked_ratio, "interleaved, your compare": fair["ratio"]},
-        truth=1.0, unit="", quantity="time of A over time of B",
+        truth=1.0, unit="", kinds="modelled", quantity="time of A over time of B",
         title="Interleaved, the drift cancels",
     ).show()
     display(Markdown(
         f"Interleaved, the kernel takes {fair['ratio']:.4f} times as long as itself, interval "
-        f"[{fair['low']:.4f}, {fair['high']:.4f}]. The device slowed down by more than a factor {1 / blocked_ratio:.1f} while this was measured."
+        f"[{fair['low']:.4f}, {fair['high']:.4f}]. The device slowed down by more than a factor "
+        f"{1 / blocked_ratio:.1f} while this was measured."
     ))
 
 # %% id="compare-here"
@@ -539,7 +545,8 @@ if checks.ready("time-once", "warm-up", "compare"):
 def seconds(threads, dtype):
     """True time of one matmul on the virtual device with eight cores: the same device every time."""
     chip = VirtualDevice(cores=8, threads=threads)
-    return chip.steady_seconds(chip.work("matmul", {"float32": 8e-3, "float16": 4e-3}, dtype=dtype, parallel_fraction=0.95))
+    times = {"float32": 8e-3, "float16": 4e-3}
+    return chip.steady_seconds(chip.work("matmul", times, dtype=dtype, parallel_fraction=0.95))
 
 
 baseline = seconds(threads=1, dtype="float32")
@@ -553,7 +560,7 @@ speed_ups = {
 }
 plots.bars(
     speed_ups,
-    truth=1.0, unit="", quantity="speed-up",
+    truth=1.0, unit="", kinds="modelled", quantity="speed-up",
     title=f"A device against itself, and a speed-up of {advertised:.0f}",
 ).show()
 Markdown(

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from .style import INK, MARKERS, PALETTE, FigureText, figure, figure_with_text, legend_below, title_above
 
 
-def over_truth(readings: Mapping[str, Mapping[str, float]], truths: Mapping[str, float], *, title: str, alt: str | None = None) -> FigureText:
+def over_truth(readings: Mapping[str, Mapping[str, float]], truths: Mapping[str, float], *, title: str, kind: str = "modelled", alt: str | None = None) -> FigureText:
     """One row per case, one mark per series: reading over truth, on a logarithmic axis with the truth as a line at 1.
 
     readings  series -> {case: seconds}, the same cases in every series.
     truths    case -> seconds, above 0.
-    title     the finding, in a sentence.
+    title     the finding, in a sentence.    kind  kind of the readings: modelled, where a truth is known by construction.
 
     Raises ValueError for a case that a series lacks, and for a reading or truth that is not above 0.
     """
@@ -32,7 +32,7 @@ def over_truth(readings: Mapping[str, Mapping[str, float]], truths: Mapping[str,
         axes.axvline(1.0, color=INK, linewidth=1.6, zorder=0, label="truth")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set(yticks=range(len(truths)), yticklabels=[textwrap.fill(case, 30) for case in truths], xlabel="reading over true time (log)")
+        axes.set(yticks=range(len(truths)), yticklabels=[textwrap.fill(case, 30) for case in truths], xlabel=f"{kind} reading over true time (log)")
         axes.set_ylim(len(truths) - 0.5, -0.5)
         axes.margins(x=0.08)
         axes.xaxis.grid(True)

@@ -113,13 +113,16 @@ def samples(
     truth: float | None = None,
     mark: Mapping[str, float] | None = None,
     log: bool | None = None,
+    kind: str | None = None,
     alt: str | None = None,
 ) -> FigureText:
     """Samples in call order (seconds), one marker and colour per series, with the truth and the chosen statistics as lines.
 
     truth  seconds, a solid line.    mark  label -> seconds, dashed lines labelled at the right.
     log    logarithmic time; None: when the samples span more than a factor 20.
+    kind   kind of all these numbers (measured, recorded, published, modelled), said on the axis.
     """
+    _check_kinds([kind] if kind else [])
     series = {label: list(values) for label, values in series.items()}
     if not series or not all(series.values()):
         raise ValueError("series is empty, or one of its lists is: expected label -> samples in seconds")
@@ -153,7 +156,7 @@ def samples(
         axes.yaxis.grid(True)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlim(left=0.5)
-        axes.set(xlabel="sample, in the order taken", ylabel=f"time per call ({name})" + (", log" if log else ""))
+        axes.set(xlabel="sample, in the order taken", ylabel=_quantity("time per call", kind, name, log))
         if not log:
             axes.set_ylim(bottom=0)
         title_above(fig, title)
@@ -171,6 +174,16 @@ def samples(
             for label, value in _lines(truth, mark).items()
         ]
         return figure_with_text(fig, alt or _samples_alt(title, rows), rows)
+
+
+def _check_kinds(kinds) -> None:
+    unknown = set(kinds) - set(KIND_HATCH)
+    if unknown:
+        raise ValueError(f"kind {', '.join(map(repr, sorted(unknown)))}: expected one of {', '.join(KIND_HATCH)}")
+
+
+def _quantity(what: str, kind: str | None, unit: str, log: bool) -> str:
+    return f"{kind + ' ' if kind else ''}{what} ({unit}){', log' if log else ''}"
 
 
 def _summary(values: Sequence[float]) -> dict[str, float]:
@@ -197,21 +210,19 @@ def bars(
     title: str,
     truth: float | None = None,
     unit: str | None = None,
-    kinds: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] | str | None = None,
     quantity: str = "time per call",
     alt: str | None = None,
 ) -> FigureText:
     """One horizontal bar per label, its number beside it, the truth as a line.
 
     values  seconds, unless `unit` names another unit, in which they and `truth` then are.
-    kinds   label -> kind of the number; kinds are hatched differently.
+    kinds   label -> kind of the number, or one kind for all; kinds are hatched differently.
     """
     if not values:
         raise ValueError("values is empty: expected label -> number")
-    kinds = dict(kinds or {})
-    unknown = set(kinds.values()) - set(KIND_HATCH)
-    if unknown:
-        raise ValueError(f"kinds has {', '.join(map(repr, sorted(unknown)))}: expected {', '.join(KIND_HATCH)}")
+    kinds = dict.fromkeys(values, kinds) if isinstance(kinds, str) else dict(kinds or {})
+    _check_kinds(kinds.values())
     size, name = (1.0, unit) if unit is not None else time_unit(truth or max(values.values()))
 
     def text(value: float) -> str:
