@@ -123,7 +123,3 @@ def main(argv: list[str] | None = None) -> int:
 def _say(message: str, status: int) -> int:
     print(f"labkit {message}", file=sys.stderr)
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())
