@@ -54,6 +54,8 @@ def job_environment(private: Path, **more: str) -> dict[str, str]:
         MPLBACKEND="module://matplotlib_inline.backend_inline",
     )
     environment.update(more)
+    # nbgrader calls alembic by name: it has to be the one of this environment, also when that is not activated.
+    environment["PATH"] = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), environment.get("PATH")]))
     if not _installed():
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_PACKAGE.parent), environment.get("PYTHONPATH")]))
     return environment
