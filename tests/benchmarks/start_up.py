@@ -14,7 +14,7 @@ COMMANDS = {
     "python -c pass": ["-c", "pass"],
     "import labkit": ["-c", "import labkit"],
     "import labkit.checks.lab1": ["-c", "import labkit.checks.lab1"],
-    "labkit --help": ["-m", "labkit.course.cli", "--help"],
+    "labkit --help": ["-m", "labkit", "--help"],
     "import torch": ["-c", "import torch"],
 }
 ROUNDS = 7
