@@ -109,13 +109,14 @@ def judge(master, checks: Mapping[str, Check], folder: Path, *, progress=lambda 
             except AnswerError as error:
                 problems.append(Problem(path.name, 0, cell.id, str(error)))
                 continue
-            problems += _judge_exercise(snapshot, cell, checks[cell.id], path, answers, tally)
+            problems += _judge_exercise(snapshot, cell, checks[cell.id], path, answers, tally, master.metadata.labkit)
     return problems, tallies
 
 
-def _judge_exercise(snapshot: Snapshot, cell, check: Check, path: Path, answers: list[Answer], tally: Tally) -> list[Problem]:
+def _judge_exercise(snapshot: Snapshot, cell, check: Check, path: Path, answers: list[Answer], tally: Tally, about) -> list[Problem]:
     tally.right, tally.wrong = sum(a.right for a in answers), sum(not a.right for a in answers)
-    problems = []
+    # The run of the solved notebook shows the last value of each test cell, so the visible cases are judged here.
+    problems = [Problem(about.file, about.lines[cell.id], cell.id, text) for text in _right(snapshot, check, Answer(True, "the solution", cell.source, 0), Tally(cell.id, results={}))]
     if tally.right < RIGHT_AT_LEAST or tally.wrong < WRONG_AT_LEAST:
         text = f"{tally.right} right and {tally.wrong} wrong answers; expected at least {RIGHT_AT_LEAST} and {WRONG_AT_LEAST}"
         problems.append(Problem(path.name, 0, cell.id, text))

@@ -75,6 +75,10 @@ def build(labs: list[Lab], folder: Path, *, check: bool = False, proofs: bool = 
                 results[lab.name].problems += error.problems
                 progress.finished(lab.name, "source has problems")
                 continue
+            except Exception as error:  # a glossary that is no TOML, a preprocessor that refuses: this lab is not built, the others are
+                results[lab.name].problems.append(Problem(lab.source.name, 0, "", f"cannot be built: {type(error).__name__}: {error}"))
+                progress.finished(lab.name, "cannot be built")
+                continue
             for name, function in proof.PROOFS if proofs else []:
                 tasks[pool.submit(_prove, name, function, lab)] = lab.name
         for task in concurrent.futures.as_completed(tasks):

@@ -123,3 +123,10 @@ def main(argv: list[str] | None = None) -> int:
 def _say(message: str, status: int) -> int:
     print(f"labkit {message}", file=sys.stderr)
     return status
+
+
+if __name__ == "__main__":
+    # Through the package: as `__main__` this file would be a second copy, whose CommandError the commands do not raise.
+    from labkit.course import cli
+
+    sys.exit(cli.main())

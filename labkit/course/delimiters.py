@@ -7,6 +7,7 @@ it is released. So a misspelt mark is found here by likeness, in sources before 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Where each region begins and ends, as nbgrader's own preprocessors look for it.
@@ -36,10 +37,11 @@ class Region:
     lines: tuple[str, ...]
 
 
-# A mark alone on its line, after comment signs of Python, HTML or Markdown; or two or three words in capitals anywhere.
-_ALONE = re.compile(r"^[\s#/*<!>\-=`'\"|]*([A-Za-z]+(?:[\s_\-]+[A-Za-z]+){0,3})[\s#/*<!>\-=`'\".:|]*$")
-_AFTER_HASH = re.compile(r"#+\s*([A-Za-z]+(?:[ \t_\-]+[A-Za-z]+){1,3})\s*$")
-_CAPITALS = re.compile(r"(?<![A-Za-z])[A-Z]{2,}(?:[ \t_\-]+[A-Z]{3,}){1,3}|(?<![A-Za-z])(?:BEGIN|END)(?:SOLUTION|HIDDEN|MARK)[A-Z]*(?:[ \t_\-]+[A-Z]{3,})?")
+# A mark alone on its line, after comment signs of Python, HTML or Markdown; at the end of a comment; or in capitals anywhere.
+_ALONE = re.compile(r"^[\s#/*<!>\-=`'\"|]*([A-Za-z0-9]+(?:[\s_\-]+[A-Za-z0-9]+){0,4})[\s#/*<!>\-=`'\".:|]*$")
+_AFTER_HASH = re.compile(r"#+\s*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})\s*$")
+_HASHES = re.compile(r"###+\s*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})")
+_CAPITALS = re.compile(r"(?<![A-Za-z0-9])[A-Z0-9]+(?:[ \t_\-]+[A-Z0-9]+)*(?![a-z])")
 _JOINED = re.compile(r"^(begin|end)(solution|hidden|mark)|(hidden)(tests?)$|(mark)(scheme)$", re.IGNORECASE)
 
 
@@ -47,16 +49,33 @@ def find_delimiters(text: str) -> list[Delimiter]:
     """Every mark in a text, exact or misspelt, in order."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
-        exact = _exact(line)
-        if exact:
-            found.append(Delimiter(number, *exact, True, line.strip()))
-            continue
-        candidates = [match[1] for match in (_ALONE.match(line), _AFTER_HASH.search(line)) if match]
-        candidates += _CAPITALS.findall(line)
-        near = next((n for n in map(_like, candidates) if n), None)
-        if near:
-            found.append(Delimiter(number, *near, False, line.strip()))
+        mark = _exact(line)
+        exact = mark is not None
+        mark = mark or next(filter(None, (_like(words, clear) for words, clear in _candidates(line))), None)
+        if mark:
+            found.append(Delimiter(number, *mark, exact, line.strip()))
     return found
+
+
+def _candidates(line: str) -> Iterator[tuple[list[str], bool]]:
+    """Words of a line that may be a mark, and whether their form (capitals, `###`) says that they are no prose."""
+    hashes = line.lstrip().startswith("###")
+    for match in (_ALONE.match(line), _AFTER_HASH.search(line)):
+        if match:
+            yield _words(match[1]), hashes or match[1].isupper()
+    if match := _HASHES.search(line):
+        words = _words(match[1])
+        for length in range(2, len(words)):
+            yield words[:length], True
+    for run in _CAPITALS.findall(line):
+        words = _words(run)
+        for first in range(len(words)):
+            for last in range(first + 1, min(first + 5, len(words)) + 1):
+                yield words[first:last], True
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[\s_\-]+", text.strip())
 
 
 def regions(text: str) -> list[Region]:
@@ -94,10 +113,10 @@ def _exact(line: str) -> tuple[str, str] | None:
     return None
 
 
-def _like(words_text: str) -> tuple[str, str] | None:
-    """(edge, kind) of the mark that these few words look like, or None."""
+def _like(candidate: list[str], clear: bool) -> tuple[str, str] | None:
+    """(edge, kind) of the mark that these few words look like, or None. clear: they are no prose, so a real word may be a slip."""
     words = []
-    for word in re.split(r"[\s_\-]+", words_text.strip()):
+    for word in candidate:
         joined = _JOINED.match(word)
         if joined:
             first = next(group for group in joined.groups() if group)
@@ -105,24 +124,30 @@ def _like(words_text: str) -> tuple[str, str] | None:
         else:
             words.append(word)
     words = [word.lower() for word in words]
+    if not clear and words[0] in _PROSE:
+        return None
+    for kind, marks in REGIONS.items():
+        for edge, mark in zip(("BEGIN", "END"), marks, strict=True):
+            # A blank in the wrong place, or none: the same letters in a row.
+            if _near("".join(words), re.sub(r"\W", "", mark).lower(), 1):
+                return edge, kind
     if not 2 <= len(words) <= 4:
         return None
-    edge = "BEGIN" if _near(words[0], "begin", 2) or words[0] == "start" else "END" if words[0] in _END else None
+    edge = "BEGIN" if _near(words[0], "begin", 2) or words[0] == "start" else "END" if _near(words[0], "end", 1) or words[0] == "ende" else None
     if edge is None:
         return None
     rest = words[1:]
     if len(rest) == 1 and _near(rest[0], "solution", 2):
         return edge, "SOLUTION"
-    if _near(rest[0], "hidden", 2) and (len(rest) == 1 or (len(rest) == 2 and (_near(rest[1], "tests", 2) or _near(rest[1], "test", 1)))):
+    if _near(rest[0], "hidden", 2) and (len(rest) == 1 or (len(rest) == 2 and _near(rest[1], "tests", 2))):
         return edge, "HIDDEN TESTS"
-    if len(rest) == 1 and rest[0] in ("hiddentest", "hiddentests"):
-        return edge, "HIDDEN TESTS"
-    if len(rest) == 2 and rest[0] in ("mark", "marking", "marks") and _near(rest[1], "scheme", 2):
+    if len(rest) == 2 and (_near(rest[0], "mark", 1) or rest[0] == "marking") and _near(rest[1], "scheme", 2):
         return edge, "MARK SCHEME"
     return None
 
 
-_END = {"end", "ends", "ende", "edn", "ned", "eend", "endd", "enf"}
+_PROSE = {"and", "an", "send", "bend", "lend", "mend", "tend", "fend", "being", "login"}
+"""Words of English that are one or two letters from BEGIN or END: in small letters they are those words."""
 
 
 def _near(word: str, target: str, distance: int) -> bool:

@@ -9,12 +9,17 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
+import gzip
+import html
 import io
 import json
+import lzma
 import re
+import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.course.delimiters import find_delimiters, regions, without_regions
@@ -22,8 +27,8 @@ from labkit.course.source import is_instructor
 
 SPECIFIC = 16
 """Characters, without blanks, that a solution line needs to be told from what anybody writes."""
-_TEXT = {".py", ".md", ".txt", ".toml", ".json", ".csv", ".cfg", ".ini", ".yml", ".yaml", ".html", ".ipynb", ".svg", ""}
-_ARCHIVES = {".zip", ".whl"}
+RUN = 3
+"""Lines of one solution in a row that make Python code of the package a copy of it: single statements are what anybody writes."""
 _DEPTH = 4
 
 
@@ -41,50 +46,69 @@ class Finding:
 
 @dataclass(frozen=True)
 class Secrets:
-    """Normalized lines that a release must not hold: line -> what it is."""
+    """Normalized lines that a release must not hold: line -> what it is. copies: every RUN lines in a row of a solution -> what it is."""
 
     lines: dict[str, str]
+    copies: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, masters: Iterable) -> Secrets:
         """The secret lines of solved notebooks: solution regions, hidden tests, instructor cells; less what learners see anyway."""
         secret: dict[str, str] = {}
         public: set[str] = set()
+        copies: dict[tuple[str, ...], str] = {}
         for master in masters:
             for cell in master.cells:
                 if is_instructor(cell):
                     secret.update((line, f"instructor text of cell {cell.id}") for line in _lines(cell.source, prose=True))
                     continue
-                public |= set(_lines(without_regions(cell.source)))
+                public |= set(_lines(without_regions(cell.source), prose=True))
                 for region in regions(cell.source):
                     kind = {"SOLUTION": "solution", "HIDDEN TESTS": "hidden test", "MARK SCHEME": "mark scheme"}[region.kind]
                     secret.update((line, f"{kind} of cell {cell.id}") for line in _lines("\n".join(region.lines)))
-        return cls({line: what for line, what in secret.items() if line not in public})
+                    if region.kind == "SOLUTION":
+                        copies.update((part, f"{kind} of cell {cell.id}") for part in _runs(_code_lines("\n".join(region.lines))))
+        lines = {line: what for line, what in secret.items() if line not in public}
+        return cls(lines, {part: what for part, what in copies.items() if any(line in lines for line in part)})
 
     def find(self, text: str) -> Iterator[tuple[str, str]]:
         """(what, line) for every secret line in a text, and for every delimiter, also misspelt."""
         for mark in find_delimiters(text):
             yield ("delimiter" if mark.exact else "delimiter, misspelt"), mark.text
-        for line in set(_lines(text, prose=True)) & set(self.lines):
+        unescaped = text.replace("\\n", "\n")
+        already = set(_lines(unescaped, prose=True)) & set(self.lines)
+        for line in sorted(already):
             yield self.lines[line], line
         # A line may stand inside a longer string, as in metadata or a data attribute; there the blanks are gone or escaped.
-        squeezed = re.sub(r"\s+", "", text.replace("\\n", "\n"))
-        already = set(_lines(text, prose=True))
+        squeezed = _squeezed(unescaped)
         for line, what in self.lines.items():
-            if line not in already and re.sub(r"\s+", "", line) in squeezed and len(re.sub(r"\s+", "", line)) >= 2 * SPECIFIC:
+            if line not in already and len(_squeezed(line)) >= 2 * SPECIFIC and _squeezed(line) in squeezed:
                 yield what, line
 
 
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def _normal(line: str) -> str:
+    """A line with blanks collapsed and without a trailing comment."""
+    line = re.sub(r"\s+#(?![^'\"]*['\"]\s*$).*$", "", line)
+    return re.sub(r"\s+", " ", line).strip()
+
+
 def _lines(text: str, prose: bool = False) -> list[str]:
-    """Lines with blanks collapsed and trailing comments removed that are specific enough to be recognised."""
-    found = []
-    for line in text.split("\n"):
-        line = re.sub(r"\s+#(?![^'\"]*['\"]\s*$).*$", "", line)
-        line = re.sub(r"\s+", " ", line).strip()
-        letters = re.sub(r"\s", "", line)
-        if len(letters) >= SPECIFIC and (prose or not line.startswith("#")):
-            found.append(line)
-    return found
+    """The normalized lines that are specific enough to be recognised."""
+    found = map(_normal, text.split("\n"))
+    return [line for line in found if len(_squeezed(line)) >= SPECIFIC and (prose or not line.startswith("#"))]
+
+
+def _code_lines(text: str) -> list[str]:
+    """All normalized lines of code, however short."""
+    return [line for line in map(_normal, text.split("\n")) if line and not line.startswith("#")]
+
+
+def _runs(lines: list[str]) -> list[tuple[str, ...]]:
+    return [tuple(lines[i : i + RUN]) for i in range(len(lines) - RUN + 1)]
 
 
 def scan_notebook(notebook, secrets: Secrets, name: str = "notebook") -> list[Finding]:
@@ -131,14 +155,23 @@ def _strings(value, depth: int = 0) -> Iterator[str]:
 
 
 def _views(text: str) -> Iterator[str]:
-    """A text as it is, and, where it is base64, what it encodes."""
+    """A text as it is; without the tags and escapes of HTML and the colours of a terminal; and what base64 in it encodes."""
     yield text
-    compact = re.sub(r"\s+", "", text.split("base64,")[-1])
-    if len(compact) >= 24 and len(compact) % 4 == 0 and re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", compact):
-        try:
-            yield base64.b64decode(compact, validate=True).decode("utf-8", errors="ignore")
-        except (binascii.Error, ValueError):
-            return
+    if "\x1b[" in text:
+        yield re.sub(r"\x1b\[[0-9;]*m", "", text)
+    if re.search(r"<[a-zA-Z/!]|&[#a-z]", text):
+        # A highlighter puts a span around each word, so tags go without a trace; those of blocks end a line.
+        blocks = re.sub(r"</?(?:pre|p|div|li|td|tr|th|code|br|h[1-6])\b[^>]*>", "\n", text)
+        yield html.unescape(re.sub(r"<[^<>]*>", "", blocks))
+    encoded = [match[1] for match in re.finditer(r"base64,\s*([A-Za-z0-9+/\s]+={0,2})", text)]
+    if re.fullmatch(r"[A-Za-z0-9+/\s]+={0,2}\s*", text):
+        encoded.append(text)
+    for part in map(_squeezed, encoded):
+        if len(part) >= 24:
+            try:
+                yield base64.b64decode(part + "=" * (-len(part) % 4)).decode("utf-8", errors="ignore")
+            except (binascii.Error, ValueError):
+                continue
 
 
 def scan_tree(path: Path, secrets: Secrets) -> list[Finding]:
@@ -154,18 +187,16 @@ def scan_tree(path: Path, secrets: Secrets) -> list[Finding]:
 
 def _scan_file(name: str, data: bytes, secrets: Secrets, depth: int) -> list[Finding]:
     suffix = Path(name).suffix.lower()
-    found = _names(name)
-    if suffix in _ARCHIVES:
+    found = [*_names(name), *_texts(secrets, f"{name}: file name", [name.split("!")[-1]])]
+    entries = _entries(data)
+    if entries is not None:
         if depth >= _DEPTH:
             return [*found, Finding(name, f"archives nested deeper than {_DEPTH}", name)]
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for entry in archive.namelist():
-                if not entry.endswith("/"):
-                    found += _scan_file(f"{name}!{entry}", archive.read(entry), secrets, depth + 1)
+        for entry, content in entries:
+            found += _scan_file(f"{name}!{entry}", content, secrets, depth + 1)
         return found
-    if suffix not in _TEXT:
-        return found
-    text = data.decode("utf-8", errors="replace")
+    # Every file is read as text, whatever it is called: a list of suffixes would have to know all of them.
+    text = data.decode("utf-8", errors="ignore")
     if suffix == ".ipynb":
         try:
             return found + scan_notebook(json.loads(text), secrets, name)
@@ -176,23 +207,26 @@ def _scan_file(name: str, data: bytes, secrets: Secrets, depth: int) -> list[Fin
     return found + _texts(secrets, name, [text])
 
 
-RUN = 3
-"""Lines of one solution in a row that make Python code of the package a copy of it: single statements are what anybody writes."""
+def _entries(data: bytes) -> list[tuple[str, bytes]] | None:
+    """Name and content of each file in an archive, known by its content and not by its name; None when it is no archive."""
+    if data[:4] == b"PK\x03\x04":
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return [(entry, archive.read(entry)) for entry in archive.namelist() if not entry.endswith("/")]
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            return [(member.name, archive.extractfile(member).read()) for member in archive.getmembers() if member.isfile()] or None
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError):
+        pass
+    return [("", gzip.decompress(data))] if data[:2] == b"\x1f\x8b" else None
 
 
 def _library(name: str, text: str, secrets: Secrets) -> list[Finding]:
     found = [Finding(name, what, line) for what, line in secrets.find(text) if not what.startswith("solution ")]
-    run: list[tuple[str, str]] = []
-    for raw in [*text.split("\n"), ""]:
-        line = re.sub(r"\s+", " ", raw).strip()
-        what = secrets.lines.get(line, "")
-        if what.startswith("solution ") and (not run or run[-1][0] == what):
-            run.append((what, line))
-            continue
-        if len(run) >= RUN:
-            found.append(Finding(name, run[0][0], run[0][1]))
-        run = [(what, line)] if what.startswith("solution ") else []
-    return found
+    copied: dict[str, tuple[str, ...]] = {}
+    for part in _runs(_code_lines(text)):
+        if part in secrets.copies:
+            copied.setdefault(secrets.copies[part], part)
+    return found + [Finding(name, what, part[0]) for what, part in copied.items()]
 
 
 def _names(name: str) -> list[Finding]:

@@ -74,6 +74,9 @@ def same_bytes(lab: Lab, facts: dict) -> list[Problem]:
     first = hashlib.sha256(to_bytes(lab.student)).hexdigest()
     again = {hashlib.sha256(to_bytes(student_notebook(lab.master))).hexdigest(), *(_built_elsewhere(lab, seed) for seed in ("1", "4242"))}
     facts["sha256"] = first
+    failed = [text for text in again if text.startswith("failed: ")]
+    if failed:
+        return [Problem(lab.source.name, 0, "", f"the second build {failed[0]}")]
     return [] if again == {first} else [Problem(lab.source.name, 0, "", "two builds of this source differ: something in the build depends on order, time or chance")]
 
 
@@ -159,7 +162,8 @@ def no_leak(lab: Lab, facts: dict) -> list[Problem]:
     secrets = leaks.Secrets.of([lab.master])
     facts["secret_lines"] = len(secrets.lines)
     found = leaks.scan_notebook(lab.student, secrets, lab.name)
-    return [lab.problem(re.sub(r".*: cell (\S+): .*", r"\1", f.where), str(f)) for f in found]
+    cells = [re.search(r": cell ([\w-]+)", f.where) for f in found]
+    return [lab.problem(cell[1] if cell else "", str(f)) for cell, f in zip(cells, found, strict=True)]
 
 
 def judged_answers(lab: Lab, facts: dict) -> list[Problem]:

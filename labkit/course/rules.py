@@ -182,11 +182,18 @@ def _test_cells(source: Source) -> Iterator[Problem]:
                 yield source.at(cell, f"the {name} test ends in `;`: the score is not shown, and nbgrader then gives full points; drop the `;`", offset)
             elif not body or not isinstance(body[-1], ast.Expr) or not isinstance(body[-1].value, ast.Call):
                 yield source.at(cell, f"the {name} test must end in the call of the check, such as `checks.{_function(source, cell)}(...)`", offset)
+            elif not _calls_for(body[-1].value, _function(source, cell)):
+                yield source.at(cell, f"the {name} test must pass `{_function(source, cell)}` to the check, and nothing else but a seed", offset)
         if "grading_seed" not in "\n".join(hidden[0].lines):
             yield source.at(cell, "the hidden test has to use `seed=checks.grading_seed()`: with the visible seed, typed-in answers pass", hidden[0].first)
         after = "\n".join(lines[hidden[0].last :]).strip()
         if after:
             yield source.at(cell, "text after the hidden tests: the score of the hidden tests must be the last value of the cell", hidden[0].last)
+
+
+def _calls_for(call: ast.Call, function: str) -> bool:
+    seeds = all(keyword.arg == "seed" for keyword in call.keywords)
+    return seeds and len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == function
 
 
 def _last_code_line(code: str) -> str:

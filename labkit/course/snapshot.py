@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from labkit.checks.score import Score
 from labkit.course.source import is_instructor, is_setup
 
 TIMEOUT_S = 20.0
+PREPARE_S = 600.0
+"""Limit of the set-up and solution cells together: as long as a whole notebook may take."""
 MEMORY_BYTES = 8 * 2**30
 """Address space of one answer; torch alone maps some gigabytes that it never touches."""
 
@@ -48,7 +51,11 @@ class Snapshot:
             [sys.executable, "-m", "labkit.course.snapshot_worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env, cwd=self._folder,
         )  # fmt: skip
-        reply = self._ask({"cells": self._cells})
+        try:
+            reply = self._ask({"cells": self._cells}, PREPARE_S)
+        except SnapshotError:
+            self.__exit__()
+            raise
         if "error" in reply:
             self.__exit__()
             raise SnapshotError(reply["error"])
@@ -66,12 +73,16 @@ class Snapshot:
         self._worker.stdout.close()
         self._worker = None
 
-    def _ask(self, request: dict) -> dict:
+    def _ask(self, request: dict, limit_s: float) -> dict:
         if self._worker is None:
             raise SnapshotError("the snapshot is not open: use it as a context manager")
         try:
             self._worker.stdin.write(json.dumps(request) + "\n")
             self._worker.stdin.flush()
+            # One reply to one request: nothing is left in the reader's buffer that select could not see.
+            if not select.select([self._worker.stdout], [], [], limit_s)[0]:
+                self._worker.kill()
+                raise SnapshotError(f"the snapshot's process gave no answer within {limit_s:g} s")
             line = self._worker.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -87,7 +98,8 @@ class Snapshot:
         cases = [case.to_json() for case in check.cases(seed)]
         return self._ask(
             {"exercise": check.exercise, "function": check.function, "code": code, "cases": cases, "examples": examples,
-             "timeout_s": timeout_s, "memory_bytes": MEMORY_BYTES}
+             "timeout_s": timeout_s, "memory_bytes": MEMORY_BYTES},
+            timeout_s + 60.0,
         )  # fmt: skip
 
     def score(self, check: Check, code: str, seed: int, *, examples: str = "", timeout_s: float = TIMEOUT_S) -> tuple[Score, dict | None]:

@@ -21,8 +21,11 @@ MAX_REPLY = 32 * 2**20
 """Bytes of outcomes that one answer may return."""
 
 
-def prepare(cells: list[dict]) -> dict:
-    """Namespace after the given cells ({"id", "source"}) ran in order. Raises RuntimeError naming the cell that failed."""
+def prepare(cells: list[dict]) -> tuple[dict, dict[str, set[str]]]:
+    """Namespace after the given cells ({"id", "source"}) ran in order, and the names that each cell was the last to bind.
+
+    Raises RuntimeError naming the cell that failed.
+    """
     from IPython.core.inputtransformer2 import TransformerManager
     from IPython.display import display
 
@@ -30,21 +33,32 @@ def prepare(cells: list[dict]) -> dict:
         raise RuntimeError("a snapshot has no IPython session: magics that run (outside a guard such as `if \"google.colab\" in sys.modules`) are not possible")
 
     namespace = {"__name__": "__main__", "__builtins__": builtins, "display": display, "get_ipython": no_magic}
+    binds: dict[str, set[str]] = {}
     for cell in cells:
+        before = dict(namespace)
         code = TransformerManager().transform_cell(cell["source"])
         try:
             exec(compile(code, f"<cell {cell['id']}>", "exec"), namespace)
         except BaseException as error:
             raise RuntimeError(f"cell {cell['id']} failed while the snapshot was prepared: {type(error).__name__}: {error}") from error
-    return namespace
+        new = {name for name, value in namespace.items() if name not in before or before[name] is not value}
+        for names in binds.values():
+            names -= new
+        binds[cell["id"]] = new
+    return namespace, binds
 
 
-def answer(namespace: dict, request: dict) -> dict:
-    """Runs one answer in this process: {"doctest": ..., "outcomes": [...]} or {"error": ...}."""
+def answer(namespace: dict, binds: dict[str, set[str]], request: dict) -> dict:
+    """Runs one answer in this process: {"doctest": ..., "outcomes": [...]} or {"error": ...}.
+
+    binds: from `prepare`. What the exercise's own solution defined is taken away first, or an answer could do without defining it.
+    """
     from labkit.checks.protocol import Case, run_case
     from labkit.guard import checking
 
     name, reply = request["function"], {}
+    for bound in binds.get(request["exercise"], ()):
+        namespace.pop(bound, None)
     try:
         exec(compile(request["code"], "<answer>", "exec"), namespace)
     except BaseException as error:
@@ -67,8 +81,11 @@ def run_examples(docstring: str, namespace: dict, name: str) -> dict:
     return {"attempted": result.attempted, "failed": result.failed, "text": "".join(text)[-2000:]}
 
 
-def fork_and_run(namespace: dict, request: dict) -> dict:
-    """`answer` in a forked child with limits. What the child does to itself is a result: {"died"}, {"timed_out"}."""
+def fork_and_run(namespace: dict, binds: dict[str, set[str]], request: dict, channel: int) -> dict:
+    """`answer` in a forked child with limits. What the child does to itself is a result: {"died"}, {"timed_out"}.
+
+    channel: descriptor of the replies to the parent, which the child does not get.
+    """
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,10 +93,11 @@ def fork_and_run(namespace: dict, request: dict) -> dict:
         try:
             os.setsid()
             os.close(read_end)
+            os.close(channel)
             silence()
             limit = request["memory_bytes"]
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-            data = json.dumps(answer(namespace, request)).encode()
+            data = json.dumps(answer(namespace, binds, request)).encode()
             if len(data) > MAX_REPLY:
                 data = json.dumps({"error": f"the answer returned {len(data)} bytes of values, at most {MAX_REPLY} are read"}).encode()
             view = memoryview(data)
@@ -139,13 +157,13 @@ def main() -> int:
         channel.flush()
 
     try:
-        namespace = prepare(json.loads(requests.readline())["cells"])
+        namespace, binds = prepare(json.loads(requests.readline())["cells"])
     except (RuntimeError, ValueError, KeyError) as error:
         reply({"error": str(error)})
         return 1
     reply({"ready": True})
     for line in requests:
-        reply(fork_and_run(namespace, json.loads(line)))
+        reply(fork_and_run(namespace, binds, json.loads(line), channel.fileno()))
     return 0
 
 
