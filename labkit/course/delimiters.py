@@ -38,9 +38,9 @@ class Region:
 
 
 # A mark alone on its line, after comment signs of Python, HTML or Markdown; at the end of a comment; or in capitals anywhere.
-_ALONE = re.compile(r"^[\s#/*<!>\-=`'\"|]*([A-Za-z0-9]+(?:[\s_\-]+[A-Za-z0-9]+){0,4})[\s#/*<!>\-=`'\".:|]*$")
-_AFTER_HASH = re.compile(r"#+\s*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})\s*$")
-_HASHES = re.compile(r"###+\s*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})")
+_ALONE = re.compile(r"^[\s#/*<!>\-_=`'\"|]*([A-Za-z0-9]+(?:[\s_\-]+[A-Za-z0-9]+){0,4})[\s#/*<!>\-_=`'\".:|]*$")
+_AFTER_HASH = re.compile(r"#+[\s_\-]*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})[\s_\-]*$")
+_HASHES = re.compile(r"###+[\s_\-]*([A-Za-z0-9]+(?:[ \t_\-]+[A-Za-z0-9]+){1,4})")
 _CAPITALS = re.compile(r"(?<![A-Za-z0-9])[A-Z0-9]+(?:[ \t_\-]+[A-Z0-9]+)*(?![a-z])")
 _JOINED = re.compile(r"^(begin|end)(solution|hidden|mark)|(hidden)(tests?)$|(mark)(scheme)$", re.IGNORECASE)
 

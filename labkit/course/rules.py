@@ -254,7 +254,7 @@ def _images(source: Source) -> Iterator[Problem]:
         for number, line in _prose_lines(cell.text):
             empty = re.search(r"!\[\s*\]", line)
             tags = re.findall(r"<img\b[^>]*>", line, flags=re.IGNORECASE)
-            if empty or any(not re.search(r"\balt\s*=\s*(\"\s*\S|'\s*\S)", html.unescape(tag), flags=re.IGNORECASE) for tag in tags):
+            if empty or any(not re.search(r"\balt\s*=\s*(\"\s*[^\s\"]|'\s*[^\s'])", html.unescape(tag), flags=re.IGNORECASE) for tag in tags):
                 yield source.at(cell, "image without alt text: say in words what it shows", number)
 
 

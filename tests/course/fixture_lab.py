@@ -1,194 +1,232 @@
-"""A tiny course in a folder: one lab with two exercises, its checks and its answers. No torch; a notebook runs in two seconds.
+"""A tiny course in a folder: one lab with two exercises, its checks, its answers. No torch, so its kernels start in a second.
 
-The lab's checks stand in a module beside the lab, which the set-up cell loads from its full path, so that kernels, snapshots and this
-process share them without anything of labkit being replaced.
+Tests break one thing at a time with `Fixture.replace` and build; the untouched lab is the positive control.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import sys
+import itertools
+from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.course.config import Course
 from labkit.course.proof import Lab
 
-NAME = "lab1_tiny"
-COURSE = Course(name="A tiny course", repository="OWNER/REPO", tag="v0.1.0", student_tree="OWNER/REPO-student", labs={NAME: 1.0})
+NAME = "lab9_fixture"
+COURSE = Course("A course", "OWNER/REPO", "v9.9.9", "OWNER/REPO-student", {NAME: 1.0})
+_numbers = itertools.count()
 
-CHECKS = '''"""Checks of the tiny lab."""
-
-from labkit.checks.protocol import Case, Cause, Check, grading_seed
-from labkit.checks.session import ready
-
-
-def _numbers(rng):
-    return [Case("a number", "numbers", (rng.randint(2, 99),)), Case("zero", "edges", (0,)), Case("a negative number", "edges", (-rng.randint(1, 9),))]
+CHECKS = '''
+from labkit.checks import grading_seed, ready
+from labkit.checks.protocol import Case, Check
 
 
 def _compare(case, outcome, expected):
-    return None if outcome["value"] == expected and type(outcome["value"]) is int else f"got {outcome['value']}, expected {expected}."
+    return None if outcome["value"] == expected else f"got {outcome['value']!r}, expected {expected!r}."
 
 
-def _check(name, truth, *causes):
-    return Check(name, name.replace("-", "_"), {"numbers": 1.0, "edges": 1.0}, _numbers, lambda case: truth(case.args[0]), _compare, causes)
-
-
-square = _check("square", lambda n: n * n, Cause(lambda c, o, e: o["value"] == 2 * c.args[0], "That is twice the number."))
-last_digit = _check("last-digit", lambda n: abs(n) % 10, Cause(lambda c, o, e: o["value"] == c.args[0] % 10 and c.args[0] < 0, "Python's % is never negative."))
-CHECKS = {"square": square, "last-digit": last_digit}
+double = Check(
+    exercise="double", function="double", groups={"positive": 1.0, "other": 1.0},
+    generate=lambda rng: [
+        Case("two", "positive", args=(2,)), Case("some", "positive", args=(rng.randint(5, 50),)),
+        Case("nought", "other", args=(0,)), Case("below nought", "other", args=(-rng.randint(5, 50),)),
+    ],
+    reference=lambda case: 2 * case.args[0],
+    compare=_compare,
+)
+scale = Check(
+    exercise="scale-all", function="scale_all", groups={"lists": 2.0, "empty": 1.0},
+    generate=lambda rng: [Case("a list", "lists", args=([rng.randint(5, 50) for _ in range(rng.randint(2, 5))],)), Case("an empty list", "empty", args=([],))],
+    reference=lambda case: [2 * n for n in case.args[0]],
+    compare=_compare,
+)
+CHECKS = {"double": double, "scale-all": scale}
 '''
 
-SOURCE = '''# %% [markdown] id="title"
-# # A tiny lab
+HINTS = "\n".join(f"# <details><summary>Hint {n}: a step</summary>Words.</details>" for n in (1, 2, 3))
+
+SOURCE = f'''# %% [markdown] id="title"
+# {{{{badges}}}}
 #
-# About {{lab.minutes}} minutes. {{badges}}
+# # A lab
+#
+# About {{{{lab.minutes}}}} minutes.
 
 # %% id="set-up"
+# Set-up
 import sys
 
-sys.path.insert(0, "@FOLDER@")
-import tiny_checks as checks
-
 if "google.colab" in sys.modules:
-    # %pip install --no-deps {{wheel}}
+    # %pip install --no-deps {{{{wheel}}}}
     pass
+sys.path.insert(0, "FOLDER")
+import MODULE as checks
+
+offset = 7
 
 # %% tags=["parameters"] id="parameters"
 seed = 0
 
-# %% [markdown] id="square-text"
+# %% [markdown] instructor="true" id="for-instructors"
+# Learners often forget that doubling keeps the sign of a number.
+
+# %% [markdown] id="double-text"
 # ## Numbers
 #
-# Square a number.
+# ![A number line with two points](attachment:line.png)
 #
-# <details><summary>Hint 1: where to look</summary>At the number.</details>
-# <details><summary>Hint 2: a smaller case</summary>One.</details>
-# <details><summary>Hint 3: a way in</summary>An operator does it.</details>
+{HINTS}
 
-# %% exercise="square" level="core" minutes=3
-# exercise: square
-def square(n):
-    """The square of a number.
+# %% exercise="double" level="core" minutes=5
+# exercise: double
+def double(n):
+    """Twice a number.
 
-    >>> square(2)
-    4
+    >>> double(4)
+    8
     """
     ### BEGIN SOLUTION
-    the_result_of_squaring = n * n
-    return the_result_of_squaring
+    first_summand, second_summand = n, n
+    result = first_summand + second_summand
+    n = 0
+    return result
     ### END SOLUTION
 
-# %% check="square" points=2
-# check: square
-checks.square(square)
+# %% check="double" points=2
+# check: double
+checks.double(double)
 ### BEGIN HIDDEN TESTS
-checks.square(square, seed=checks.grading_seed())
+checks.double(double, seed=checks.grading_seed())
 ### END HIDDEN TESTS
 
-# %% id="look"
-if checks.ready("square"):
-    print("nine is", square(3))
+# %% id="picture"
+if checks.ready("double"):
+    print("twice seven is", double(offset))
 
-# %% [markdown] instructor="true"
-# Only instructors read that most learners forget the negative numbers here.
-
-# %% [markdown] id="digit-text"
-# ### The last digit
+# %% [markdown] id="scale-text"
+# ### Lists
 #
-# Its last digit.
-#
-# <details><summary>Hint 1: where to look</summary>At the end.</details>
-# <details><summary>Hint 2: a smaller case</summary>Ten.</details>
-# <details><summary>Hint 3: a way in</summary>What remains?</details>
+{HINTS}
 
-# %% exercise="last-digit" level="stretch" minutes=2
-# exercise: last-digit
-def last_digit(n):
-    """The last decimal digit of a whole number, 0 to 9.
+# %% exercise="scale-all" level="stretch" minutes=7
+# exercise: scale-all
+def scale_all(numbers):
+    """Twice each number of a list.
 
-    >>> last_digit(123)
-    3
+    >>> scale_all([4])
+    [8]
     """
     ### BEGIN SOLUTION
-    without_the_sign = abs(n)
-    return without_the_sign % 10
+    return [double(number) for number in numbers]
     ### END SOLUTION
 
-# %% check="last-digit" points=2
-# check: last-digit
-checks.last_digit(last_digit)
+# %% check="scale-all" points=3
+# check: scale-all
+checks.scale(scale_all)
 ### BEGIN HIDDEN TESTS
-checks.last_digit(last_digit, seed=checks.grading_seed())
+checks.scale(scale_all, seed=checks.grading_seed())
 ### END HIDDEN TESTS
+
+# %% [markdown] id="end"
+# ## What you can do now
 '''
 
 ANSWERS = {
-    "square": '''# %% right: a power
-def square(n):
-    return n ** 2
+    "double": """# %% right: multiplies
+def double(n):
+    return n * 2
 
-# %% right: a sum
-def square(n):
-    return sum(abs(n) for _ in range(abs(n)))
+# %% right: shifts
+def double(n):
+    return n << 1
 
-# %% wrong: twice | says: twice the number | scores: 0
-def square(n):
-    return 2 * n
+# %% wrong: adds four | says: expected 4 | scores: 0
+def double(n):
+    return n + 4
 
-# %% wrong: the example
-def square(n):
-    return 4
+# %% wrong: loses the sign | says: below nought | scores: 1
+def double(n):
+    return 2 * abs(n)
 
-# %% wrong: a float | scores: 0
-def square(n):
-    return n * n * 1.0 if n != 2 else 4
-''',
-    "last-digit": '''# %% right: as text
-def last_digit(n):
-    return int(str(n)[-1])
+# %% wrong: always eight
+def double(n):
+    return 8
+""",
+    "scale-all": """# %% right: maps
+def scale_all(numbers):
+    return list(map(double, numbers))
 
-# %% right: divmod
-def last_digit(n):
-    return divmod(n if n > 0 else -n, 10)[1]
+# %% right: a loop
+def scale_all(numbers):
+    doubled = []
+    for n in numbers:
+        doubled.append(n + n)
+    return doubled
 
-# %% wrong: the sign | says: never negative | scores: 1
-def last_digit(n):
-    return n % 10
+# %% wrong: the first one
+def scale_all(numbers):
+    return [double(numbers[0])]
 
-# %% wrong: the digit before
-def last_digit(n):
-    return 3 if n == 123 else abs(n) // 10 % 10
+# %% wrong: adds four
+def scale_all(numbers):
+    return [n + 4 for n in numbers]
 
-# %% wrong: the example
-def last_digit(n):
-    return 3
-''',
+# %% wrong: empty is None | says: an empty list | scores: 2
+def scale_all(numbers):
+    return [2 * n for n in numbers] or None
+""",
 }
 
 
-def load_checks(folder: Path) -> dict:
-    """The lab's checks, in this process."""
-    spec = importlib.util.spec_from_file_location("tiny_checks", folder / "tiny_checks.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["tiny_checks"] = module
-    spec.loader.exec_module(module)
-    return module.CHECKS
+@dataclass
+class Fixture:
+    """The course in `folder`. `lab` reads everything anew from the files, so that edits count."""
+
+    folder: Path
+    module: str
+
+    @property
+    def source(self) -> Path:
+        return self.folder / "solutions" / f"{NAME}.py"
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers"
+
+    @property
+    def checks_file(self) -> Path:
+        return self.folder / f"{self.module}.py"
+
+    @property
+    def lab(self) -> Lab:
+        spec = importlib.util.spec_from_file_location(self.module, self.checks_file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return Lab(self.source, COURSE, module.CHECKS, self.answers)
+
+    def replace(self, old: str, new: str, file: Path | None = None) -> Fixture:
+        """Replaces the only occurrence of `old` in the source (or in another file). A break that breaks nothing is an error."""
+        file = file or self.source
+        text = file.read_text(encoding="utf-8")
+        if text.count(old) != 1 or old == new:
+            raise ValueError(f"{file.name} holds {old!r} {text.count(old)} times; a test breaks exactly one place")
+        file.write_text(text.replace(old, new), encoding="utf-8")
+        return self
+
+    def line(self, text: str) -> int:
+        """Number of the first line of the source that holds `text`."""
+        return next(n for n, line in enumerate(self.source.read_text(encoding="utf-8").split("\n"), start=1) if text in line)
 
 
-def make(folder: Path, *, source: str = SOURCE, checks: str = CHECKS, answers: dict[str, str] | None = None) -> Lab:
-    """Writes the course and returns the lab for `proof` and `build`. `@FOLDER@` in the source becomes the folder."""
-    (folder / "solutions").mkdir(parents=True, exist_ok=True)
-    (folder / "tiny_checks.py").write_text(checks, encoding="utf-8")
-    path = folder / "solutions" / f"{NAME}.py"
-    path.write_text(source.replace("@FOLDER@", str(folder)), encoding="utf-8")
-    target = folder / "answers" / NAME
-    target.mkdir(parents=True, exist_ok=True)
-    for name, text in (ANSWERS if answers is None else answers).items():
-        (target / f"{name}.py").write_text(text, encoding="utf-8")
-    return Lab(path, COURSE, load_checks(folder), target)
-
-
-def line_of(source: str, text: str) -> int:
-    """Number of the first line with a text, from 1."""
-    return next(n for n, line in enumerate(source.split("\n"), start=1) if text in line)
+def write_course(folder: Path) -> Fixture:
+    """Writes the clean course into a folder."""
+    # A name of its own for each: two courses in one process must not share a module.
+    fixture = Fixture(Path(folder), f"fixture_checks_{next(_numbers)}")
+    fixture.source.parent.mkdir(parents=True)
+    fixture.answers.mkdir()
+    fixture.source.write_text(SOURCE.replace("FOLDER", str(folder)).replace("MODULE", fixture.module), encoding="utf-8")
+    fixture.checks_file.write_text(CHECKS, encoding="utf-8")
+    for name, text in ANSWERS.items():
+        (fixture.answers / f"{name}.py").write_text(text, encoding="utf-8")
+    return fixture
