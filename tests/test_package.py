@@ -92,7 +92,7 @@ def test_course_tools_stay_out_of_a_learners_installation(path):
     assert not used or path.name in NBGRADER_SIDE, f"{'/'.join(part)} imports {sorted(used)}" + (" when it is imported" if in_course else "")
 
 
-ROWS = [{"guard", "paths"}, {"bench"}, {"checks"}, {"plots", "notebook"}, {"course"}]
+ROWS = [{"guard", "paths"}, {"models"}, {"bench"}, {"checks"}, {"plots", "notebook"}, {"course"}]
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
