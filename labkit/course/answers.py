@@ -53,7 +53,7 @@ def read_answers(path: Path) -> list[Answer]:
                 raise AnswerError(f"{path.name}:{number}: code before the first `# %% right: ...` or `# %% wrong: ...`")
         else:
             current[2].append(line)
-    return [_answer(path, number, header, "\n".join(body).strip() + "\n") for number, header, body in found]
+    return [_answer(path, number, header, "\n".join(body).rstrip() + "\n") for number, header, body in found]
 
 
 def _answer(path: Path, number: int, header: str, code: str) -> Answer:

@@ -6,6 +6,7 @@ a test that accepts every answer, a solution that leaked, a build that differs f
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import re
@@ -126,7 +127,11 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
         path = Path(folder) / result.notebook
         executed = nbformat.read(path, as_version=4) if path.is_file() else None
     if not result.passed:
-        return [lab.problem(result.cell or "", f"{result.status}: {result.detail}")]
+        problems = [lab.problem(result.cell or "", f"{result.status}: {result.detail}")]
+        # A check that gives points too early sets off the cells that wait for it: then one of those failed, and is not to blame.
+        early = [e for e in result.exercises if unsolved and e["points"] > 0]
+        causes = [lab.problem(f"{e['exercise']}-check", f"gives {e['points']:g} of {e['max']:g} points for an untouched exercise") for e in early]
+        return causes + [p for p in problems if p.cell not in {c.cell for c in causes}]
     problems = [lab.problem(w["cell"], f"writes to stderr: {w['text'][:200]}") for w in result.warnings]
     tests = [c for c in executed.cells if scores.is_test_cell(c)]
     if not tests:
@@ -142,7 +147,8 @@ def _structure(lab: Lab) -> list[Problem]:
 
     problems, seen = [], set()
     try:
-        nbformat.validate(lab.student)
+        # A copy: validate() gives a second cell with the same id a random new one, in place.
+        nbformat.validate(copy.deepcopy(lab.student))
     except nbformat.ValidationError as error:
         problems.append(Problem(lab.source.name, 0, "", f"the student notebook is no valid notebook: {error.message}"))
     for cell in lab.student.cells:

@@ -29,15 +29,15 @@ def _compare(case, outcome, expected):
 double = Check(
     exercise="double", function="double", groups={"positive": 1.0, "other": 1.0},
     generate=lambda rng: [
-        Case("two", "positive", args=(2,)), Case("some", "positive", args=(rng.randint(5, 50),)),
-        Case("nought", "other", args=(0,)), Case("below nought", "other", args=(-rng.randint(5, 50),)),
+        Case("two", "positive", args=(2,)), Case("some", "positive", args=(rng.randint(5, 50_000),)),
+        Case("nought", "other", args=(0,)), Case("below nought", "other", args=(-rng.randint(5, 50_000),)),
     ],
     reference=lambda case: 2 * case.args[0],
     compare=_compare,
 )
 scale = Check(
     exercise="scale-all", function="scale_all", groups={"lists": 2.0, "empty": 1.0},
-    generate=lambda rng: [Case("a list", "lists", args=([rng.randint(5, 50) for _ in range(rng.randint(2, 5))],)), Case("an empty list", "empty", args=([],))],
+    generate=lambda rng: [Case("a list", "lists", args=([rng.randint(5, 50_000) for _ in range(rng.randint(2, 5))],)), Case("an empty list", "empty", args=([],))],
     reference=lambda case: [2 * n for n in case.args[0]],
     compare=_compare,
 )
