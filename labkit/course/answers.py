@@ -97,6 +97,13 @@ def judge(master, checks: Mapping[str, Check], folder: Path, *, progress=lambda 
     unknown = sorted(p.name for p in folder.glob("*.py") if p.stem not in {c.id for c in exercises}) if folder.is_dir() else []
     problems += [Problem(name, 0, "", f"answers to an exercise that {master.metadata.labkit.lab} does not have") for name in unknown]
     with Snapshot(master) as snapshot:
+        # First the solutions themselves: the run of the solved notebook shows the last value of a test cell, so it has not seen the
+        # visible cases. Answers lean on the other exercises' solutions, and so do later solutions on earlier ones: the first that is
+        # wrong is the one to mend, and nothing can be said about the rest until then.
+        for cell in exercises:
+            unsound = _solution(snapshot, master, cell, checks[cell.id])
+            if unsound:
+                return [*problems, *unsound], tallies
         for cell in exercises:
             path, tally = folder / f"{cell.id}.py", Tally(cell.id, results={})
             tallies.append(tally)
@@ -109,14 +116,22 @@ def judge(master, checks: Mapping[str, Check], folder: Path, *, progress=lambda 
             except AnswerError as error:
                 problems.append(Problem(path.name, 0, cell.id, str(error)))
                 continue
-            problems += _judge_exercise(snapshot, cell, checks[cell.id], path, answers, tally, master.metadata.labkit)
+            problems += _judge_exercise(snapshot, cell, checks[cell.id], path, answers, tally)
     return problems, tallies
 
 
-def _judge_exercise(snapshot: Snapshot, cell, check: Check, path: Path, answers: list[Answer], tally: Tally, about) -> list[Problem]:
+def _solution(snapshot: Snapshot, master, cell, check: Check) -> list[Problem]:
+    about, answer = master.metadata.labkit, Answer(True, "the solution", cell.source, 0)
+    found = _right(snapshot, check, answer, Tally(cell.id, results={}))
+    shown = snapshot.score(check, cell.source, VISIBLE_SEED, examples=docstring(cell.source, check.function))[1]
+    if shown and shown["failed"]:
+        found.append(f"the solution fails the docstring's example: {shown['text'][-300:]}")
+    return [Problem(about.file, about.lines[cell.id], cell.id, text) for text in found]
+
+
+def _judge_exercise(snapshot: Snapshot, cell, check: Check, path: Path, answers: list[Answer], tally: Tally) -> list[Problem]:
     tally.right, tally.wrong = sum(a.right for a in answers), sum(not a.right for a in answers)
-    # The run of the solved notebook shows the last value of each test cell, so the visible cases are judged here.
-    problems = [Problem(about.file, about.lines[cell.id], cell.id, text) for text in _right(snapshot, check, Answer(True, "the solution", cell.source, 0), Tally(cell.id, results={}))]
+    problems = []
     if tally.right < RIGHT_AT_LEAST or tally.wrong < WRONG_AT_LEAST:
         text = f"{tally.right} right and {tally.wrong} wrong answers; expected at least {RIGHT_AT_LEAST} and {WRONG_AT_LEAST}"
         problems.append(Problem(path.name, 0, cell.id, text))
@@ -133,12 +148,12 @@ def _judge_exercise(snapshot: Snapshot, cell, check: Check, path: Path, answers:
 
 
 def _right(snapshot: Snapshot, check: Check, answer: Answer, tally: Tally) -> list[str]:
-    found = []
+    found, who = [], f"the right answer `{answer.name}`" if answer.line else answer.name
     for which, seed in (("visible", VISIBLE_SEED), ("grading", grading_seed())):
         score, _ = snapshot.score(check, answer.code, seed)
         tally.results[answer.name] = (True, float(score), list(score.messages))
         if score.status != "passed":
-            found.append(f"the right answer `{answer.name}` earns {score:g} of {score.max:g} on the {which} cases: {' '.join(score.messages)}")
+            found.append(f"{who} earns {score:g} of {score.max:g} on the {which} cases: {' '.join(score.messages)}")
     return found
 
 

@@ -84,14 +84,15 @@ def build(labs: list[Lab], folder: Path, *, check: bool = False, proofs: bool = 
         for task in concurrent.futures.as_completed(tasks):
             result = results[tasks[task]]
             result.proofs.append(task.result())
-            result.problems += result.proofs[-1].problems
             progress.update(result.lab, len(result.proofs), len(proof.PROOFS))
             if len(result.proofs) == len(proof.PROOFS):
+                # In the order of the proofs, whichever ended first: what is told first is nearest to the cause.
+                order = [name for name, _ in proof.PROOFS]
+                result.proofs.sort(key=lambda p: order.index(p.proof))
+                result.problems += [problem for proved in result.proofs for problem in proved.problems]
                 progress.finished(result.lab, "proved" if result.ok else f"{len(result.problems)} problems")
     for lab in labs:
         result = results[lab.name]
-        order = [name for name, _ in proof.PROOFS]
-        result.proofs.sort(key=lambda p: order.index(p.proof))
         if check and "student" in lab.__dict__:
             result.problems += compare(lab, folder / f"{lab.name}.ipynb")
             result.file = "stale" if any("labs/" in p.file for p in result.problems) else "as committed"

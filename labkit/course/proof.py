@@ -126,6 +126,11 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
         facts.update(exercises=result.exercises, warnings=result.warnings, seconds=result.seconds)
         path = Path(folder) / result.notebook
         executed = nbformat.read(path, as_version=4) if path.is_file() else None
+        if result.status == run.CRASHED:
+            # The log goes away with the folder: its end is all that a reader will have.
+            log = Path(folder) / result.log
+            said = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")[-5:] if log.is_file() else ["(no log)"]
+            result.detail = f"{result.detail}:\n    " + "\n    ".join(said)
     if not result.passed:
         problems = [lab.problem(result.cell or "", f"{result.status}: {result.detail}")]
         # A check that gives points too early sets off the cells that wait for it: then one of those failed, and is not to blame.
