@@ -24,6 +24,8 @@ from labkit.course.config import Course
 from labkit.course.source import Problem, read_source, student_notebook, to_bytes
 
 CELL_TIMEOUT_S, NOTEBOOK_TIMEOUT_S = 120.0, 600.0
+STARTS = 3
+"""Attempts at a kernel that dies before the first cell: two that start at the same moment may choose the same ports. That says nothing about a lab."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,13 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
     import nbformat
 
     with tempfile.TemporaryDirectory(prefix="labkit-proof-") as folder:
-        result = run.execute(
-            lab.name, notebook, {}, folder=Path(folder) / lab.name, cell_timeout=CELL_TIMEOUT_S, timeout=NOTEBOOK_TIMEOUT_S, unsolved=unsolved
-        )
+        for attempt in range(STARTS):
+            result = run.execute(
+                lab.name, notebook, {}, folder=Path(folder) / lab.name, cell_timeout=CELL_TIMEOUT_S, timeout=NOTEBOOK_TIMEOUT_S, unsolved=unsolved
+            )
+            if result.status not in (run.CRASHED, run.KERNEL_DIED) or result.cells_done:
+                break
+            facts["starts"] = attempt + 2
         facts.update(exercises=result.exercises, warnings=result.warnings, seconds=result.seconds)
         path = Path(folder) / result.notebook
         executed = nbformat.read(path, as_version=4) if path.is_file() else None

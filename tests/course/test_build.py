@@ -125,6 +125,35 @@ def test_an_untouched_exercise_that_fails_instead_of_waiting_is_named(course):
     assert problem.cell == "scale-all-check" and "the untouched exercise is 'failed', expected 'waiting'" in problem.message
 
 
+def crashing(monkeypatch, times: int):
+    """Makes the first `times` runs end before the first cell. Returns the list of all runs."""
+    from labkit.course import run
+
+    real, runs = run.execute, []
+
+    def execute(lab, notebook, parameters, *, folder, **more):
+        runs.append(lab)
+        if len(runs) > times:
+            return real(lab, notebook, parameters, folder=folder, **more)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "x.log").write_text("Traceback\nzmq.error.ZMQError: Address already in use\n")
+        return run.LabRun(lab, run.CRASHED, "the runner ended with exit status 1; see the log", log=f"{lab}/x.log", notebook=f"{lab}/x.ipynb")
+
+    monkeypatch.setattr(run, "execute", execute)
+    return runs
+
+
+def test_a_kernel_that_did_not_start_is_started_again(course, monkeypatch):
+    runs = crashing(monkeypatch, 1)
+    assert proof.solved(course.lab, {}) == [] and len(runs) == 2
+
+
+def test_a_kernel_that_never_starts_is_a_problem_with_the_end_of_its_log(course, monkeypatch):
+    runs = crashing(monkeypatch, 99)
+    [problem] = proof.solved(course.lab, {})
+    assert len(runs) == proof.STARTS and "could not run" in problem.message and "Address already in use" in problem.message
+
+
 def test_a_lab_without_a_test_cell_is_no_lab(course):
     lab = course.lab
     lab.master.cells = [c for c in lab.master.cells if not c.id.endswith("-check")]
