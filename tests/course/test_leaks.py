@@ -316,3 +316,16 @@ def test_hidden_tests_and_instructor_text_are_no_code_of_the_package(tmp_path, s
 def test_short_lines_are_no_secrets_by_themselves(secrets, student):
     in_source(cell(student, "picture"), "n = 0\nreturn result")
     assert scan_notebook(student, secrets) == []
+
+
+def test_a_secret_within_a_longer_line_is_found(student, secrets):
+    cell(student, "picture").metadata["note"] = f"From the instructor: {INSTRUCTOR}  (do not release)"
+    assert [f.what for f in scan_notebook(student, secrets)] == ["instructor text of cell for-instructors"]
+
+
+def test_a_secret_with_the_escapes_of_html_is_found(student):
+    import html
+
+    line = "return left < right and mode == 'on'"
+    cell(student, "picture").outputs.append(new_output("display_data", data={"text/html": f"<pre>{html.escape(line)}</pre>"}))
+    assert [f.text for f in scan_notebook(student, Secrets({line: "solution of cell x"}))] == [line]
