@@ -57,6 +57,8 @@ def test_a_learner_sees_waiting_wrong_and_right(page):
     assert f"{LAB}.ipynb" in page.url
     page.get_by_role("heading", name="Lab 1: The accelerator landscape").wait_for(timeout=WAIT)
 
+    # "Run All Cells" is lost on a notebook whose kernel is not there yet.
+    page.get_by_text("(ipykernel) | Idle").first.wait_for(timeout=WAIT)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.locator(".lm-Menu-itemLabel", has_text="Run All Cells").first.click()
     # The lab runs through although nothing is written: the last cell counts the points.
