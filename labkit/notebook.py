@@ -42,14 +42,18 @@ def start(lab: str, built_with: str) -> Started:
         except metadata.PackageNotFoundError:
             versions[name] = "missing"
     versions["cores"] = str(os.cpu_count())
-    notes = [f"{name} is not installed: install the package with its dependencies." for name, v in versions.items() if v == "missing"]
+    notes = [
+        f"{name} is not installed: install the package with its dependencies." for name, v in versions.items() if v == "missing"
+    ]
     if _numbers(built_with) < _numbers(labkit.__version__):
         notes.append(
             f"This notebook was built with labkit {built_with}, older than the installed {labkit.__version__}: get the current notebook "
             "(`labkit start` puts it beside yours) or install the older package."
         )
     elif _numbers(built_with) > _numbers(labkit.__version__):
-        notes.append(f"This notebook needs labkit {built_with}; installed is {labkit.__version__}. Update the package, then restart the kernel.")
+        notes.append(
+            f"This notebook needs labkit {built_with}; installed is {labkit.__version__}. Update the package, then restart the kernel."
+        )
     return Started(lab, versions, tuple(notes))
 
 

@@ -79,7 +79,18 @@ def imports(path: Path, *, top_level: bool) -> set[str]:
     return found
 
 
-COURSE_TOOLS = {"nbgrader", "papermill", "jupytext", "nbclient", "nbconvert", "nbformat", "dask", "distributed", "yaml", "playwright"}
+COURSE_TOOLS = {
+    "nbgrader",
+    "papermill",
+    "jupytext",
+    "nbclient",
+    "nbconvert",
+    "nbformat",
+    "dask",
+    "distributed",
+    "yaml",
+    "playwright",
+}
 # This module is imported by nbgrader's own configuration and by the grading job, never by a command.
 NBGRADER_SIDE = {"preprocessors.py"}
 
@@ -89,7 +100,9 @@ def test_course_tools_stay_out_of_a_learners_installation(path):
     part = path.relative_to(ROOT).parts
     in_course = part[0] == "course"
     used = {name.split(".")[0] for name in imports(path, top_level=in_course)} & COURSE_TOOLS
-    assert not used or path.name in NBGRADER_SIDE, f"{'/'.join(part)} imports {sorted(used)}" + (" when it is imported" if in_course else "")
+    assert not used or path.name in NBGRADER_SIDE, f"{'/'.join(part)} imports {sorted(used)}" + (
+        " when it is imported" if in_course else ""
+    )
 
 
 ROWS = [{"guard", "paths"}, {"models"}, {"bench"}, {"checks"}, {"plots", "notebook"}, {"course"}]

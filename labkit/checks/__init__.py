@@ -13,7 +13,20 @@ from labkit.checks.score import MIMETYPE, Score
 from labkit.checks.session import ready
 
 __all__ = [
-    "MIMETYPE", "Case", "Cause", "Check", "Device", "Score", "Verdict", "Work", "grading_seed", "lab_checks", "predict", "ready", "recall", "run_case",
+    "MIMETYPE",
+    "Case",
+    "Cause",
+    "Check",
+    "Device",
+    "Score",
+    "Verdict",
+    "Work",
+    "grading_seed",
+    "lab_checks",
+    "predict",
+    "ready",
+    "recall",
+    "run_case",
 ]
 
 

@@ -48,7 +48,9 @@ def predict(name: str, choices, answer: str | None = None, *, folder=None) -> Pr
     """
     choices = tuple(choices)
     if answer is not None and answer not in choices:
-        raise ValueError(f"prediction {name!r}: got {answer!r}, expected one of {list(choices)}, or None to go on without a prediction")
+        raise ValueError(
+            f"prediction {name!r}: got {answer!r}, expected one of {list(choices)}, or None to go on without a prediction"
+        )
     path = Path(folder or ".") / FILE
     kept = _read(path)
     earlier = kept.get(name)

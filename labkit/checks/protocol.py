@@ -136,7 +136,10 @@ def run_case(case: Case, function: Callable) -> dict:
 
 def _describe(error: BaseException) -> dict:
     frames = traceback.extract_tb(error.__traceback__)
-    source = next((f.line for f in reversed(frames) if f.name != "run_case" and "labkit" not in f.filename.replace("\\", "/").split("/")), None)
+    source = next(
+        (f.line for f in reversed(frames) if f.name != "run_case" and "labkit" not in f.filename.replace("\\", "/").split("/")),
+        None,
+    )
     return {
         "type": type(error).__name__,
         "text": str(error)[:500],
@@ -191,7 +194,9 @@ class Check:
         unknown = {case.group for case in cases} - set(self.groups)
         missing = set(self.groups) - {case.group for case in cases}
         if unknown or missing:
-            raise ValueError(f"check {self.exercise}: groups without points {sorted(unknown)}, groups without a case {sorted(missing)}")
+            raise ValueError(
+                f"check {self.exercise}: groups without points {sorted(unknown)}, groups without a case {sorted(missing)}"
+            )
         return cases
 
     def judge(self, case: Case, outcome: dict) -> Verdict:
@@ -240,7 +245,9 @@ class Check:
                 0,
                 exercise=self.exercise,
                 maximum=self.points,
-                messages=[f"expected the function `{self.function}`, got {type(function).__name__}: run the exercise cell, then this one."],
+                messages=[
+                    f"expected the function `{self.function}`, got {type(function).__name__}: run the exercise cell, then this one."
+                ],
             )
         else:
             cases = self.cases(VISIBLE_SEED if seed is None else seed)

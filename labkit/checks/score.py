@@ -27,9 +27,7 @@ class Score(float):
         self.max = maximum
         self.messages = tuple(messages)
         self.rows = tuple(rows)
-        self.status = (
-            "waiting" if waiting else "passed" if earned == maximum else "partial" if earned > 0 else "failed"
-        )
+        self.status = "waiting" if waiting else "passed" if earned == maximum else "partial" if earned > 0 else "failed"
         return self
 
     def __repr__(self) -> str:

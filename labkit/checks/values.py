@@ -75,7 +75,9 @@ def decode(value):
     for tag in ("$tensor", "$array"):
         if tag in value:
             return {"data": decode(value[tag]), "dtype": value["dtype"], "shape": tuple(value["shape"])}
-    raise ValueError(f"not an encoded value: a dict with the keys {sorted(value)}; expected one written by labkit.checks.values.encode")
+    raise ValueError(
+        f"not an encoded value: a dict with the keys {sorted(value)}; expected one written by labkit.checks.values.encode"
+    )
 
 
 def _key(key):

@@ -95,7 +95,9 @@ def judge(master, checks: Mapping[str, Check], folder: Path, *, progress=lambda 
     folder = Path(folder)
     exercises = [c for c in master.cells if c.metadata.get("nbgrader", {}).get("solution") and c.cell_type == "code"]
     unknown = sorted(p.name for p in folder.glob("*.py") if p.stem not in {c.id for c in exercises}) if folder.is_dir() else []
-    problems += [Problem(name, 0, "", f"answers to an exercise that {master.metadata.labkit.lab} does not have") for name in unknown]
+    problems += [
+        Problem(name, 0, "", f"answers to an exercise that {master.metadata.labkit.lab} does not have") for name in unknown
+    ]
     with Snapshot(master) as snapshot:
         # First the solutions themselves: the run of the solved notebook shows the last value of a test cell, so it has not seen the
         # visible cases. Answers lean on the other exercises' solutions, and so do later solutions on earlier ones: the first that is
@@ -109,7 +111,14 @@ def judge(master, checks: Mapping[str, Check], folder: Path, *, progress=lambda 
             tallies.append(tally)
             progress(cell.id)
             if not path.is_file():
-                problems.append(Problem(path.name, 0, cell.id, f"no answers: write {RIGHT_AT_LEAST} right and {WRONG_AT_LEAST} wrong ones to {path.name}"))
+                problems.append(
+                    Problem(
+                        path.name,
+                        0,
+                        cell.id,
+                        f"no answers: write {RIGHT_AT_LEAST} right and {WRONG_AT_LEAST} wrong ones to {path.name}",
+                    )
+                )
                 continue
             try:
                 answers = read_answers(path)
@@ -167,7 +176,9 @@ def _wrong(snapshot: Snapshot, check: Check, answer: Answer, examples: str, tall
     if shown is None and examples:
         found.append(f"the wrong answer `{answer.name}` never came to the docstring's example: {reply}")
     elif shown and shown["failed"]:
-        found.append(f"the wrong answer `{answer.name}` fails the docstring's example, so no learner would hand it in: {shown['text'][-300:]}")
+        found.append(
+            f"the wrong answer `{answer.name}` fails the docstring's example, so no learner would hand it in: {shown['text'][-300:]}"
+        )
     elif shown and not shown["attempted"]:
         found.append("the exercise's docstring has no example (>>>), so a wrong answer cannot be shown to be plausible")
     if answer.says and answer.says not in reply:

@@ -32,8 +32,16 @@ def add_arguments(parser) -> None:
     """The arguments of `labkit build`."""
     parser.add_argument("lab", nargs="*", metavar="LAB", help="lab1 ... lab6 or the full name; none: all labs that have a source")
     parser.add_argument("--check", action="store_true", help="write nothing: prove, and compare with the committed files in labs/")
-    parser.add_argument("--no-proofs", action="store_true", help="only make the notebooks (while writing a lab; never before a commit)")
-    parser.add_argument("--jobs", metavar="N", type=int, default=min(2, os.cpu_count() or 1), help="proofs at the same time (default: 2, or 1 on one core)")
+    parser.add_argument(
+        "--no-proofs", action="store_true", help="only make the notebooks (while writing a lab; never before a commit)"
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=int,
+        default=min(2, os.cpu_count() or 1),
+        help="proofs at the same time (default: 2, or 1 on one core)",
+    )
 
 
 def main(args) -> int:
@@ -75,8 +83,12 @@ def build(labs: list[Lab], folder: Path, *, check: bool = False, proofs: bool = 
                 results[lab.name].problems += error.problems
                 progress.finished(lab.name, "source has problems")
                 continue
-            except Exception as error:  # a glossary that is no TOML, a preprocessor that refuses: this lab is not built, the others are
-                results[lab.name].problems.append(Problem(lab.source.name, 0, "", f"cannot be built: {type(error).__name__}: {error}"))
+            except (
+                Exception
+            ) as error:  # a glossary that is no TOML, a preprocessor that refuses: this lab is not built, the others are
+                results[lab.name].problems.append(
+                    Problem(lab.source.name, 0, "", f"cannot be built: {type(error).__name__}: {error}")
+                )
                 progress.finished(lab.name, "cannot be built")
                 continue
             for name, function in proof.PROOFS if proofs else []:
@@ -139,11 +151,22 @@ def compare(lab: Lab, path: Path) -> list[Problem]:
     differ = [i for i in built if i in committed and dict(committed[i]) != dict(built[i])]
     parts = [
         f"{what}: {', '.join(ids)}"
-        for what, ids in (("differ", differ), ("missing", [i for i in built if i not in committed]), ("too many", [str(i) for i in committed if i not in built]))
+        for what, ids in (
+            ("differ", differ),
+            ("missing", [i for i in built if i not in committed]),
+            ("too many", [str(i) for i in committed if i not in built]),
+        )
         if ids
     ]
     cell = (differ or [i for i in built if i not in committed] or [""])[0]
-    return [Problem(name, 0, cell, f"is not what {lab.source.name} builds ({'; '.join(parts) or 'notebook metadata or order'}): run `labkit build` and commit it")]
+    return [
+        Problem(
+            name,
+            0,
+            cell,
+            f"is not what {lab.source.name} builds ({'; '.join(parts) or 'notebook metadata or order'}): run `labkit build` and commit it",
+        )
+    ]
 
 
 def report(results: list[Built], console=None) -> None:
@@ -159,7 +182,9 @@ def report(results: list[Built], console=None) -> None:
             for column in ("proof", "seconds", "result"):
                 table.add_column(column, justify="right" if column == "seconds" else "left")
             for proved in result.proofs:
-                table.add_row(proved.proof, f"{proved.seconds:.1f}", "holds" if not proved.problems else f"{len(proved.problems)} problem(s)")
+                table.add_row(
+                    proved.proof, f"{proved.seconds:.1f}", "holds" if not proved.problems else f"{len(proved.problems)} problem(s)"
+                )
             console.print(table)
             _exercises(result, console)
         else:
@@ -167,7 +192,10 @@ def report(results: list[Built], console=None) -> None:
         for problem in result.problems:
             console.print(str(problem), markup=False, highlight=False, soft_wrap=True)
     failed = [result.lab for result in results if not result.ok]
-    console.print(f"{len(results) - len(failed)} of {len(results)} labs hold" + (f"; not: {', '.join(failed)}" if failed else "."), highlight=False)
+    console.print(
+        f"{len(results) - len(failed)} of {len(results)} labs hold" + (f"; not: {', '.join(failed)}" if failed else "."),
+        highlight=False,
+    )
 
 
 def _exercises(result: Built, console) -> None:

@@ -52,8 +52,12 @@ class Replay:
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("notebook", metavar="NOTEBOOK", help="path of the notebook, e.g. workspace/lab1_accelerator_landscape.ipynb")
-    parser.add_argument("--timeout", type=_seconds, default=600.0, metavar="SECONDS", help="limit for the whole notebook (default 600)")
+    parser.add_argument(
+        "notebook", metavar="NOTEBOOK", help="path of the notebook, e.g. workspace/lab1_accelerator_landscape.ipynb"
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, default=600.0, metavar="SECONDS", help="limit for the whole notebook (default 600)"
+    )
 
 
 def _seconds(text: str) -> float:
@@ -91,7 +95,10 @@ def read_cells(path: Path) -> list[Cell]:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         old = isinstance(notebook, dict) and "worksheets" in notebook
-        raise CommandError(f"{path} is not a notebook of format 4" + (": open and save it in Jupyter to convert it." if old else " (no list of cells)."))
+        raise CommandError(
+            f"{path} is not a notebook of format 4"
+            + (": open and save it in Jupyter to convert it." if old else " (no list of cells).")
+        )
     found = [_cell(index, cell) for index, cell in enumerate(cells, start=1) if cell.get("cell_type") == "code"]
     if not found:
         raise CommandError(f"{path} has no code cells: nothing to run.")
@@ -220,11 +227,19 @@ def rows(cells: list[Cell], found: Replay) -> list[dict]:
         result = found.results.get(cell.index)
         score = result and result["score"]
         if score:
-            row = {"exercise": score["exercise"], "status": score["status"], "points": score["points"], "max": score["max"], "reply": " ".join(score["messages"])}
+            row = {
+                "exercise": score["exercise"],
+                "status": score["status"],
+                "points": score["points"],
+                "max": score["max"],
+                "reply": " ".join(score["messages"]),
+            }
         elif result is None:
             row = {"exercise": cell.check, "status": "not reached", "points": 0.0, "max": cell.points, "reply": ""}
         else:
-            said = f"{where(cell)} gave no score: " + ("it raised " + result["error"]["type"] if result["error"] else "its last line is not the check any more")
+            said = f"{where(cell)} gave no score: " + (
+                "it raised " + result["error"]["type"] if result["error"] else "its last line is not the check any more"
+            )
             row = {"exercise": cell.check, "status": "no score", "points": 0.0, "max": cell.points, "reply": said + "."}
         table.pop(cell.check, None)
         table[cell.check] = row
@@ -242,11 +257,20 @@ def notes(cells: list[Cell], found: Replay, timeout_s: float) -> list[str]:
             said.append(f"{where(by_index[index])}{_error(result['error'], index, by_index)}")
     if found.timed_out:
         place = where(by_index.get(found.running), found.running) if found.running else "the notebook"
-        said.append(f"Stopped after {timeout_s:g} s while {place} was running. An endless loop? If the machine is slow, raise --timeout.")
+        said.append(
+            f"Stopped after {timeout_s:g} s while {place} was running. An endless loop? If the machine is slow, raise --timeout."
+        )
     elif not found.ended:
         how = f"signal {signal.Signals(-found.status).name}" if found.status < 0 else f"exit status {found.status}"
-        place = f"{where(by_index.get(found.running), found.running)} ended the Python process" if found.running else "Python ended before the first cell"
-        said.append(f"{place} ({how}), so the cells after it did not run." + (f" Its last output: {found.tail.splitlines()[-1]}" if found.tail else ""))
+        place = (
+            f"{where(by_index.get(found.running), found.running)} ended the Python process"
+            if found.running
+            else "Python ended before the first cell"
+        )
+        said.append(
+            f"{place} ({how}), so the cells after it did not run."
+            + (f" Its last output: {found.tail.splitlines()[-1]}" if found.tail else "")
+        )
     return said
 
 
@@ -263,7 +287,9 @@ def main(args) -> int:
     path = Path(args.notebook)
     cells = read_cells(path)
     if not any(cell.check for cell in cells):
-        raise CommandError(f"{path} has no check cells (first line `# check: ...`), so there is nothing to count. Is it one of the labs?")
+        raise CommandError(
+            f"{path} has no check cells (first line `# check: ...`), so there is nothing to count. Is it one of the labs?"
+        )
 
     from rich.console import Console
 
@@ -294,4 +320,6 @@ def _show(path: Path, table: list[dict], said: list[str]) -> None:
     for line in said:
         out.print(Text(line))
     most = sum(row["max"] or 0.0 for row in table)
-    out.print(Text(f"Total: {sum(row['points'] for row in table):g} of {most:g} points. Grading runs the same checks on other cases."))
+    out.print(
+        Text(f"Total: {sum(row['points'] for row in table):g} of {most:g} points. Grading runs the same checks on other cases.")
+    )

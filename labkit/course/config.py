@@ -150,7 +150,8 @@ def _only(path: Path, prefix: str, table: dict, known: set[str]) -> None:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             raise CourseError(
-                f"{path}: unknown key {prefix}{key}" + (f"; did you mean {prefix}{near[0]}?" if near else f"; known: {', '.join(sorted(known))}")
+                f"{path}: unknown key {prefix}{key}"
+                + (f"; did you mean {prefix}{near[0]}?" if near else f"; known: {', '.join(sorted(known))}")
             )
 
 

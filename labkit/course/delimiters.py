@@ -86,7 +86,9 @@ def regions(text: str) -> list[Region]:
             raise ValueError(f"line {mark.line}: `{mark.text}` looks like `{mark.edge} {mark.kind}` misspelt; write it exactly so")
         if mark.edge == "BEGIN":
             if open_mark:
-                raise ValueError(f"line {mark.line}: `{mark.text}` inside the region that line {open_mark.line} opened; close that one first")
+                raise ValueError(
+                    f"line {mark.line}: `{mark.text}` inside the region that line {open_mark.line} opened; close that one first"
+                )
             open_mark = mark
         elif open_mark is None or open_mark.kind != mark.kind:
             raise ValueError(f"line {mark.line}: `{mark.text}` closes a region that no `BEGIN {mark.kind}` opened")
@@ -133,7 +135,13 @@ def _like(candidate: list[str], clear: bool) -> tuple[str, str] | None:
                 return edge, kind
     if not 2 <= len(words) <= 4:
         return None
-    edge = "BEGIN" if _near(words[0], "begin", 2) or words[0] == "start" else "END" if _near(words[0], "end", 1) or words[0] == "ende" else None
+    edge = (
+        "BEGIN"
+        if _near(words[0], "begin", 2) or words[0] == "start"
+        else "END"
+        if _near(words[0], "end", 1) or words[0] == "ende"
+        else None
+    )
     if edge is None:
         return None
     rest = words[1:]

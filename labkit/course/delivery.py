@@ -57,7 +57,9 @@ def edition(path: Path) -> Edition | None:
 def prepare(workspace: Path, released: Path) -> None:
     """Makes the workspace. Raises CommandError when it cannot be one: a file, not writable, or the released notebooks themselves."""
     if workspace.exists() and not workspace.is_dir():
-        raise CommandError(f"{workspace} is a file, expected a folder for your notebooks: move it away, or choose another with --workspace DIR.")
+        raise CommandError(
+            f"{workspace} is a file, expected a folder for your notebooks: move it away, or choose another with --workspace DIR."
+        )
     if workspace.resolve() == released.resolve():
         raise CommandError(f"{workspace} holds the released notebooks; work on copies: choose another folder with --workspace DIR.")
     probe = workspace / RECORD.parent / f"write-test-{os.getpid()}"
@@ -66,7 +68,9 @@ def prepare(workspace: Path, released: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
-        raise CommandError(f"cannot write in {workspace}: {error.strerror}. Choose a folder of yours with --workspace DIR.") from None
+        raise CommandError(
+            f"cannot write in {workspace}: {error.strerror}. Choose a folder of yours with --workspace DIR."
+        ) from None
 
 
 def read_record(workspace: Path) -> dict[str, dict[str, str]]:
@@ -119,7 +123,11 @@ def _deliver_one(lab: str, source: Path, workspace: Path, builds: dict[str, str]
     if os.path.lexists(beside):
         return Delivered(lab, "kept", target)
     _put(source, beside)
-    what = f"a newer edition ({shipped.version})" if theirs.build else f"yours does not say which edition it is; the current one ({shipped.version})"
+    what = (
+        f"a newer edition ({shipped.version})"
+        if theirs.build
+        else f"yours does not say which edition it is; the current one ({shipped.version})"
+    )
     return Delivered(lab, "beside", target, f"{target.name}: {what} is beside yours as {beside.name}. Yours is unchanged.")
 
 

@@ -66,7 +66,17 @@ def show(findings: list[Finding]) -> None:
 
 def examine() -> list[Finding]:
     """Everything, in the order of the table."""
-    return [_python(), *map(_package, REQUIRED), _labkit(), _machine(), compiler(), accelerator(), sandbox(), torch_spyre(), *map(_extra, EXTRAS)]
+    return [
+        _python(),
+        *map(_package, REQUIRED),
+        _labkit(),
+        _machine(),
+        compiler(),
+        accelerator(),
+        sandbox(),
+        torch_spyre(),
+        *map(_extra, EXTRAS),
+    ]
 
 
 def _python() -> Finding:
@@ -104,7 +114,9 @@ def _machine() -> Finding:
     memory = memory_bytes()
     found = f"{cores} cores" + (f", {memory / 2**30:.0f} GiB memory" if memory else "")
     if cores < 2 or (memory and memory < 3 * 2**30):
-        return Finding("machine", found, OPTIONAL, "the labs are tested on two cores: expect longer times here, and close other programs")
+        return Finding(
+            "machine", found, OPTIONAL, "the labs are tested on two cores: expect longer times here, and close other programs"
+        )
     return Finding("machine", found, OK)
 
 
@@ -141,7 +153,9 @@ def accelerator() -> Finding:
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        return Finding("accelerator", "PyTorch did not answer within 120 s", OPTIONAL, "every lab works on the CPU; look at the driver")
+        return Finding(
+            "accelerator", "PyTorch did not answer within 120 s", OPTIONAL, "every lab works on the CPU; look at the driver"
+        )
     if done.returncode != 0:
         last = (done.stderr.strip().split("\n") or [""])[-1]
         return Finding("accelerator", f"PyTorch could not be asked: {last[:120]}", BROKEN, "import torch fails: reinstall it")
@@ -156,7 +170,9 @@ def sandbox() -> Finding:
     path = shutil.which("bwrap")
     if path is None:
         return Finding("sandbox", "no bubblewrap", OPTIONAL, "only for grading: install the package bubblewrap (Linux)")
-    bind = [part for folder in ("/usr", "/bin", "/lib", "/lib64") if os.path.exists(folder) for part in ("--ro-bind", folder, folder)]
+    bind = [
+        part for folder in ("/usr", "/bin", "/lib", "/lib64") if os.path.exists(folder) for part in ("--ro-bind", folder, folder)
+    ]
     try:
         done = subprocess.run([path, "--unshare-all", *bind, "true"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -186,5 +202,7 @@ def _extra(name: str) -> Finding:
             missing.append(package)
     purpose = {"lab": "to open the labs here", "course": "to build, run and grade labs"}[name]
     if missing:
-        return Finding(f"extra `{name}`", f"without {', '.join(missing)}", OPTIONAL, f'{purpose}: pip install "dataflow-labkit[{name}]"')
+        return Finding(
+            f"extra `{name}`", f"without {', '.join(missing)}", OPTIONAL, f'{purpose}: pip install "dataflow-labkit[{name}]"'
+        )
     return Finding(f"extra `{name}`", "complete", OK)

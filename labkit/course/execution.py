@@ -24,9 +24,29 @@ POLL_S = 0.05
 # What learner code may see of the instructor's environment: what Python, torch and a locale need. Tokens and passwords that a
 # shell exports are not in it.
 KEPT = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH",
-    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "JUPYTER_PATH", "MPLCONFIGDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_HOME",
-    "CUDA_VISIBLE_DEVICES", "CC", "CXX",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "JUPYTER_PATH",
+    "MPLCONFIGDIR",
+    "XDG_CACHE_HOME",
+    "TRITON_CACHE_DIR",
+    "CUDA_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "CC",
+    "CXX",
 )
 KEPT_PREFIXES = ("LC_", "OMP_", "MKL_", "TORCH_", "TORCHINDUCTOR_", "LABKIT_")
 

@@ -51,10 +51,18 @@ def add_arguments(parser) -> None:
 
     parser.add_argument("course", metavar="COURSE", type=Path, help="course folder; made when missing")
     parser.add_argument("lab", metavar="LAB", help="lab1 ... lab6 or the full name")
-    parser.add_argument("--prepare", action="store_true", help="only make the folder, source and release, so that hand-ins can be put into submitted/")
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="only make the folder, source and release, so that hand-ins can be put into submitted/",
+    )
     parser.add_argument("--student", metavar="ID", action="append", default=[], help="grade this student only (may be repeated)")
-    parser.add_argument("--cell-timeout", metavar="S", type=positive_seconds, default=60.0, help="limit of one cell in seconds (default 60)")
-    parser.add_argument("--timeout", metavar="S", type=positive_seconds, default=600.0, help="limit of one student in seconds (default 600)")
+    parser.add_argument(
+        "--cell-timeout", metavar="S", type=positive_seconds, default=60.0, help="limit of one cell in seconds (default 60)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=positive_seconds, default=600.0, help="limit of one student in seconds (default 600)"
+    )
     parser.add_argument("--resume", action="store_true", help="skip students whose unchanged hand-in is graded already")
 
 
@@ -77,7 +85,9 @@ def main(args) -> int:
         raise CommandError(f"{args.course} is a file; expected a course folder, or a name for a new one", 2)
     prepare(course, lab, config)
     if args.prepare:
-        print(f"{course}: ready. Give learners release/{name}/; put what comes back into submitted/<student>/{name}/, then run the same command without --prepare.")
+        print(
+            f"{course}: ready. Give learners release/{name}/; put what comes back into submitted/<student>/{name}/, then run the same command without --prepare."
+        )
         return 0
     students = students_of(course, name, args.student)
     if not students:
@@ -161,7 +171,9 @@ def database_url(course: Path) -> str:
 # -- grading -----------------------------------------------------------------------------------------------------------
 
 
-def grade(course: Path, lab, students: list[str], *, cell_timeout: float, timeout: float, resume: bool = False, console=None) -> list[Result]:
+def grade(
+    course: Path, lab, students: list[str], *, cell_timeout: float, timeout: float, resume: bool = False, console=None
+) -> list[Result]:
     """Grades the students one by one and writes the report after each, so that an interrupted batch keeps what is done."""
     import nbformat
 
@@ -230,7 +242,9 @@ def _graded(course: Path, lab, release, result: Result, cell_timeout: float, tim
     result.notes += rebuilt.notes
     if rebuilt.missing:
         result.status = UNMATCHED
-        result.detail = f"no cell found for {', '.join(rebuilt.missing)} (by grade id, cell id, or the line `# exercise: ...`); not graded"
+        result.detail = (
+            f"no cell found for {', '.join(rebuilt.missing)} (by grade id, cell id, or the line `# exercise: ...`); not graded"
+        )
         return result
     target = course / REBUILT / student / name / f"{name}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -239,7 +253,13 @@ def _graded(course: Path, lab, release, result: Result, cell_timeout: float, tim
     log.unlink(missing_ok=True)
     result.log = str(log.relative_to(course))
     chosen = [name, "--student", student, "--force"]
-    autograde = ["autograde", *chosen, "--create", f"--CourseDirectory.submitted_directory={REBUILT}", f"--Execute.timeout={round(cell_timeout) or 1}"]
+    autograde = [
+        "autograde",
+        *chosen,
+        "--create",
+        f"--CourseDirectory.submitted_directory={REBUILT}",
+        f"--Execute.timeout={round(cell_timeout) or 1}",
+    ]
     ended = nbgrader(course, [autograde, ["generate_feedback", *chosen]], log, timeout)
     if ended.timed_out:
         result.status, result.detail = TIMED_OUT, f"over {timeout:g} s; killed"

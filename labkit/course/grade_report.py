@@ -42,7 +42,9 @@ def as_csv(results: list) -> str:
         graded = r.status == "graded"
         points = [r.points.get(e, "") for e in exercises]
         total = f"{r.total:g}" if graded else ""
-        writer.writerow([safe(r.student), r.status, total, f"{r.maximum:g}", *points, r.warnings, safe(r.detail), safe("; ".join(r.notes))])
+        writer.writerow(
+            [safe(r.student), r.status, total, f"{r.maximum:g}", *points, r.warnings, safe(r.detail), safe("; ".join(r.notes))]
+        )
     return text.getvalue()
 
 
@@ -68,8 +70,13 @@ def _html(lab: str, results: list) -> str:
     parts = [page_of.section("Students", page_of.table(f"Results of {lab}", header, rows))]
     graded = [r for r in results if r.status == "graded"]
     if graded:
-        share = [(e, sum(r.points.get(e, 0) for r in graded) / len(graded), sum(r.points.get(e, 0) == 0 for r in graded)) for e in exercises]
-        parts.append(page_of.section("Exercises", page_of.table("Mean points", ("exercise", "mean points", "students with none"), share)))
+        share = [
+            (e, sum(r.points.get(e, 0) for r in graded) / len(graded), sum(r.points.get(e, 0) == 0 for r in graded))
+            for e in exercises
+        ]
+        parts.append(
+            page_of.section("Exercises", page_of.table("Mean points", ("exercise", "mean points", "students with none"), share))
+        )
     replies = [(r.student, e, " ".join(texts)) for r in results for e, texts in r.messages.items()]
     if replies:
         parts.append(page_of.section("Replies", page_of.table("What the checks said", ("student", "exercise", "reply"), replies)))
@@ -88,7 +95,11 @@ def print_summary(results: list, folder: Path, console=None) -> None:
     for name in ("student", "status", "points", *(e.removesuffix("-check") for e in exercises), "warnings"):
         table.add_column(name, justify="left" if name in ("student", "status") else "right")
     for r in results:
-        points = [f"{r.total:g}/{r.maximum:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)] if r.status == "graded" else [""] * (1 + len(exercises))
+        points = (
+            [f"{r.total:g}/{r.maximum:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)]
+            if r.status == "graded"
+            else [""] * (1 + len(exercises))
+        )
         table.add_row(Text(r.student), r.status, *points, str(r.warnings))
     console.print(table)
     for r in results:

@@ -19,7 +19,13 @@ def defined_parameters(notebook) -> dict[str, object]:
         if cell.cell_type != "code" or TAG not in cell.metadata.get("tags", []):
             continue
         for statement in ast.parse(cell.source).body:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign) else []
+            targets = (
+                statement.targets
+                if isinstance(statement, ast.Assign)
+                else [statement.target]
+                if isinstance(statement, ast.AnnAssign)
+                else []
+            )
             for target in targets:
                 if isinstance(target, ast.Name):
                     found[target.id] = _literal(statement.value)
@@ -84,7 +90,9 @@ def match_parameters(lab: str, notebook, given: dict[str, object]) -> dict[str, 
     for name, value in given.items():
         expected = _kind(defined[name])
         if expected and value is not None and _kind(value) != expected:
-            raise ParameterError(f"{lab}: parameter {name} is a {expected} (default {defined[name]!r}), got {value!r}, a {_kind(value) or type(value).__name__}")
+            raise ParameterError(
+                f"{lab}: parameter {name} is a {expected} (default {defined[name]!r}), got {value!r}, a {_kind(value) or type(value).__name__}"
+            )
     return dict(given)
 
 

@@ -37,7 +37,12 @@ def load_glossary(path: Path) -> dict[str, str]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
     for term, entry in data.items():
-        if not (isinstance(entry, dict) and set(entry) == {"definition"} and isinstance(entry["definition"], str) and entry["definition"].strip()):
+        if not (
+            isinstance(entry, dict)
+            and set(entry) == {"definition"}
+            and isinstance(entry["definition"], str)
+            and entry["definition"].strip()
+        ):
             raise ValueError(f'{path}: term {term!r}: expected {{definition = "..."}} and nothing else, got {entry!r}')
     return {term: entry["definition"].strip() for term, entry in data.items()}
 
@@ -65,7 +70,9 @@ def _glossary(values: Values, argument: str) -> str:
         raise UnknownPlaceholder("{{glossary: ...}} names no term")
     unknown = [term for term in terms if term not in values.glossary]
     if unknown:
-        raise UnknownPlaceholder(f"the glossary has no term {', '.join(map(repr, unknown))}; add it to data/glossary.toml or use one that is there")
+        raise UnknownPlaceholder(
+            f"the glossary has no term {', '.join(map(repr, unknown))}; add it to data/glossary.toml or use one that is there"
+        )
     return "\n".join(f"* **{term}**: {values.glossary[term]}" for term in terms)
 
 
@@ -73,7 +80,9 @@ def _per_exercise(what: str):
     def fill(values: Values, argument: str) -> str:
         table = getattr(values, what)
         if argument not in table:
-            raise UnknownPlaceholder(f"{{{{{what}: {argument}}}}}: no exercise has that id; expected one of {', '.join(table) or 'none'}")
+            raise UnknownPlaceholder(
+                f"{{{{{what}: {argument}}}}}: no exercise has that id; expected one of {', '.join(table) or 'none'}"
+            )
         return f"{table[argument]:g}"
 
     return fill
@@ -119,5 +128,7 @@ def fill(text: str, values: Values, *, code: bool) -> str:
     filled = _PLACEHOLDER.sub(replace, text)
     if not code and "{{" in filled:
         start = filled.index("{{")
-        raise UnknownPlaceholder(f"unknown placeholder at `{filled[start : start + 40].splitlines()[0]}`; known: {', '.join(PLAIN)}")
+        raise UnknownPlaceholder(
+            f"unknown placeholder at `{filled[start : start + 40].splitlines()[0]}`; known: {', '.join(PLAIN)}"
+        )
     return filled

@@ -43,7 +43,9 @@ class ScoresOnly(NbGraderPreprocessor):
             record["problem"] = reading.problem
             raised = any(o.output_type == "error" for o in cell.outputs)
             if reading.problem and not raised:
-                record["shown"] = [str(o.get("data", {}).get("text/plain", ""))[:200] for o in cell.outputs if o.output_type == "execute_result"]
+                record["shown"] = [
+                    str(o.get("data", {}).get("text/plain", ""))[:200] for o in cell.outputs if o.output_type == "execute_result"
+                ]
                 kept = [o for o in cell.outputs if o.output_type != "execute_result"]
                 cell.outputs = [*kept, _result(reading, cell.execution_count)]
         marks = dict(cell.metadata.get("labkit", {}))
@@ -83,7 +85,11 @@ class FeedbackOutputs(NbGraderPreprocessor):
         if dropped:
             from nbformat.v4 import new_output
 
-            kept.append(new_output("stream", name="stdout", text=f"({dropped} other output{'s' if dropped > 1 else ''} of this cell not shown)\n"))
+            kept.append(
+                new_output(
+                    "stream", name="stdout", text=f"({dropped} other output{'s' if dropped > 1 else ''} of this cell not shown)\n"
+                )
+            )
         cell.outputs = kept
         return cell, resources
 

@@ -75,12 +75,23 @@ def solved(lab: Lab, facts: dict) -> list[Problem]:
 def same_bytes(lab: Lab, facts: dict) -> list[Problem]:
     """A second build, by another process with another hash seed, gives the same file: a set's order or a date would change it."""
     first = hashlib.sha256(to_bytes(lab.student)).hexdigest()
-    again = {hashlib.sha256(to_bytes(student_notebook(lab.master))).hexdigest(), *(_built_elsewhere(lab, seed) for seed in ("1", "4242"))}
+    again = {
+        hashlib.sha256(to_bytes(student_notebook(lab.master))).hexdigest(),
+        *(_built_elsewhere(lab, seed) for seed in ("1", "4242")),
+    }
     facts["sha256"] = first
     failed = [text for text in again if text.startswith("failed: ")]
     if failed:
         return [Problem(lab.source.name, 0, "", f"the second build {failed[0]}")]
-    return [] if again == {first} else [Problem(lab.source.name, 0, "", "two builds of this source differ: something in the build depends on order, time or chance")]
+    return (
+        []
+        if again == {first}
+        else [
+            Problem(
+                lab.source.name, 0, "", "two builds of this source differ: something in the build depends on order, time or chance"
+            )
+        ]
+    )
 
 
 def _built_elsewhere(lab: Lab, hash_seed: str) -> str:
@@ -92,9 +103,15 @@ def _built_elsewhere(lab: Lab, hash_seed: str) -> str:
     import pickle
 
     package = str(Path(__file__).resolve().parents[2])
-    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": hash_seed,
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
+    }
     ids = {name: (check.points, check.function) for name, check in lab.checks.items()}
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps((lab.source, lab.course, lab.glossary, ids)), capture_output=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps((lab.source, lab.course, lab.glossary, ids)), capture_output=True, env=env
+    )
     return done.stdout.decode() if done.returncode == 0 else f"failed: {done.stderr.decode()[-300:]}"
 
 
@@ -124,7 +141,13 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
     with tempfile.TemporaryDirectory(prefix="labkit-proof-") as folder:
         for attempt in range(STARTS):
             result = run.execute(
-                lab.name, notebook, {}, folder=Path(folder) / lab.name, cell_timeout=CELL_TIMEOUT_S, timeout=NOTEBOOK_TIMEOUT_S, unsolved=unsolved
+                lab.name,
+                notebook,
+                {},
+                folder=Path(folder) / lab.name,
+                cell_timeout=CELL_TIMEOUT_S,
+                timeout=NOTEBOOK_TIMEOUT_S,
+                unsolved=unsolved,
             )
             if result.status not in (run.CRASHED, run.KERNEL_DIED) or result.cells_done:
                 break
@@ -141,7 +164,10 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
         problems = [lab.problem(result.cell or "", f"{result.status}: {result.detail}")]
         # A check that gives points too early sets off the cells that wait for it: then one of those failed, and is not to blame.
         early = [e for e in result.exercises if unsolved and e["points"] > 0]
-        causes = [lab.problem(f"{e['exercise']}-check", f"gives {e['points']:g} of {e['max']:g} points for an untouched exercise") for e in early]
+        causes = [
+            lab.problem(f"{e['exercise']}-check", f"gives {e['points']:g} of {e['max']:g} points for an untouched exercise")
+            for e in early
+        ]
         return causes + [p for p in problems if p.cell not in {c.cell for c in causes}]
     problems = [lab.problem(w["cell"], f"writes to stderr: {w['text'][:200]}") for w in result.warnings]
     tests = [c for c in executed.cells if scores.is_test_cell(c)]
@@ -149,7 +175,11 @@ def _executed(lab: Lab, notebook, facts: dict, *, unsolved: bool) -> list[Proble
         return [*problems, Problem(lab.source.name, 0, "", "no test cell: nothing in this lab gives points")]
     if unsolved:
         readings = [scores.read_test_cell(c) for c in tests]
-        problems += [lab.problem(r.grade_id, f"the untouched exercise is {r.status!r}, expected 'waiting'") for r in readings if r.status != "waiting"]
+        problems += [
+            lab.problem(r.grade_id, f"the untouched exercise is {r.status!r}, expected 'waiting'")
+            for r in readings
+            if r.status != "waiting"
+        ]
     return problems
 
 
@@ -169,7 +199,11 @@ def _structure(lab: Lab) -> list[Problem]:
         if cell.metadata.get("id") != cell.id:
             problems.append(lab.problem(cell.id, f"metadata.id is {cell.metadata.get('id')!r}, expected the cell id"))
         grade = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if grade and not re.match(rf"# (exercise|check): {re.escape(grade.removesuffix('-check'))}\n", cell.source) and cell.cell_type == "code":
+        if (
+            grade
+            and not re.match(rf"# (exercise|check): {re.escape(grade.removesuffix('-check'))}\n", cell.source)
+            and cell.cell_type == "code"
+        ):
             problems.append(lab.problem(cell.id, f"the first line does not show the grade id {grade!r}"))
     return problems
 

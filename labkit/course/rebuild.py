@@ -37,7 +37,9 @@ def find_hand_in(folder: Path, lab: str) -> tuple[Path | None, list[str]]:
     The exact name wins; else the newest of the names that contain the lab's, such as `lab1... (1).ipynb` and `Copy of lab1....ipynb`;
     else the only notebook there is.
     """
-    notebooks = sorted(p for p in folder.rglob("*.ipynb") if p.is_file() and not p.is_symlink() and ".ipynb_checkpoints" not in p.parts)
+    notebooks = sorted(
+        p for p in folder.rglob("*.ipynb") if p.is_file() and not p.is_symlink() and ".ipynb_checkpoints" not in p.parts
+    )
     exact = [p for p in notebooks if p.name == f"{lab}.ipynb"]
     if exact:
         return exact[0], []

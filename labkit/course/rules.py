@@ -60,7 +60,9 @@ def _delimiters(source: Source) -> Iterator[Problem]:
         for region in found:
             if cell.role not in belongs[region.kind] and cell.role != "instructor":
                 where = " or ".join(belongs[region.kind]) or "no"
-                yield source.at(cell, f"`BEGIN {region.kind}` belongs into {where} cells; this is a {cell.role or 'plain'} cell", region.first)
+                yield source.at(
+                    cell, f"`BEGIN {region.kind}` belongs into {where} cells; this is a {cell.role or 'plain'} cell", region.first
+                )
 
 
 def _anchors(source: Source) -> Iterator[Problem]:
@@ -92,7 +94,9 @@ def _answers(source: Source) -> Iterator[Problem]:
         except ValueError:
             continue
         if not found:
-            yield source.at(cell, "no solution region: put `### BEGIN SOLUTION` and `### END SOLUTION` around what the learner writes")
+            yield source.at(
+                cell, "no solution region: put `### BEGIN SOLUTION` and `### END SOLUTION` around what the learner writes"
+            )
         if cell.role == "written":
             continue
         if len(found) > 1:
@@ -100,7 +104,11 @@ def _answers(source: Source) -> Iterator[Problem]:
         functions = _functions(cell)
         for region in found:
             if not any(start < region.first and region.last <= end for start, end in functions):
-                yield source.at(cell, "the solution region is not inside a function, so its stub would raise in Run All; move it into one", region.first)
+                yield source.at(
+                    cell,
+                    "the solution region is not inside a function, so its stub would raise in Run All; move it into one",
+                    region.first,
+                )
 
 
 def _functions(cell: SourceCell) -> list[tuple[int, int]]:
@@ -143,14 +151,22 @@ def _pairs(source: Source) -> Iterator[Problem]:
         before = [c.exercise for c in source.cells[:position] if c.role == "exercise"]
         if cell.exercise not in before:
             what = "stands before its exercise" if cell.exercise in exercises else "checks an exercise that the lab does not have"
-            yield source.at(cell, f"this check {what}: expected an exercise cell `# %% exercise=\"{cell.exercise}\"` above it")
+            yield source.at(cell, f'this check {what}: expected an exercise cell `# %% exercise="{cell.exercise}"` above it')
         check = source.checks.get(cell.exercise)
         if check is None:
             yield source.at(cell, f"no Check is called {cell.exercise!r} in labkit.checks; there are: {known}")
         elif not _positive(cell.attributes.get("points")) or float(cell.attributes["points"]) != check.points:
-            yield source.at(cell, f"points is {cell.attributes.get('points')!r}, but the Check gives {check.points:g}; write points={check.points:g}")
+            yield source.at(
+                cell,
+                f"points is {cell.attributes.get('points')!r}, but the Check gives {check.points:g}; write points={check.points:g}",
+            )
     for missing in [name for name in source.checks if name not in exercises]:
-        yield Problem(source.file, 0, "", f"labkit.checks has a Check {missing!r}, but no cell here is its exercise; add it or take the Check out")
+        yield Problem(
+            source.file,
+            0,
+            "",
+            f"labkit.checks has a Check {missing!r}, but no cell here is its exercise; add it or take the Check out",
+        )
     for cell in source.cells:
         if cell.role == "written" and not _positive(cell.attributes.get("points")):
             yield source.at(cell, f"points is {cell.attributes.get('points')!r}; expected a number above 0")
@@ -179,16 +195,34 @@ def _test_cells(source: Source) -> Iterator[Problem]:
                 continue
             last = _last_code_line(code)
             if last.endswith(";"):
-                yield source.at(cell, f"the {name} test ends in `;`: the score is not shown, and nbgrader then gives full points; drop the `;`", offset)
+                yield source.at(
+                    cell,
+                    f"the {name} test ends in `;`: the score is not shown, and nbgrader then gives full points; drop the `;`",
+                    offset,
+                )
             elif not body or not isinstance(body[-1], ast.Expr) or not isinstance(body[-1].value, ast.Call):
-                yield source.at(cell, f"the {name} test must end in the call of the check, such as `checks.{_function(source, cell)}(...)`", offset)
+                yield source.at(
+                    cell,
+                    f"the {name} test must end in the call of the check, such as `checks.{_function(source, cell)}(...)`",
+                    offset,
+                )
             elif not _calls_for(body[-1].value, _function(source, cell)):
-                yield source.at(cell, f"the {name} test must pass `{_function(source, cell)}` to the check, and nothing else but a seed", offset)
+                yield source.at(
+                    cell, f"the {name} test must pass `{_function(source, cell)}` to the check, and nothing else but a seed", offset
+                )
         if "grading_seed" not in "\n".join(hidden[0].lines):
-            yield source.at(cell, "the hidden test has to use `seed=checks.grading_seed()`: with the visible seed, typed-in answers pass", hidden[0].first)
+            yield source.at(
+                cell,
+                "the hidden test has to use `seed=checks.grading_seed()`: with the visible seed, typed-in answers pass",
+                hidden[0].first,
+            )
         after = "\n".join(lines[hidden[0].last :]).strip()
         if after:
-            yield source.at(cell, "text after the hidden tests: the score of the hidden tests must be the last value of the cell", hidden[0].last)
+            yield source.at(
+                cell,
+                "text after the hidden tests: the score of the hidden tests must be the last value of the cell",
+                hidden[0].last,
+            )
 
 
 def _calls_for(call: ast.Call, function: str) -> bool:
@@ -226,7 +260,10 @@ def _hints(source: Source) -> Iterator[Problem]:
         text = "\n".join(c.text for c in source.cells[since:position] if c.kind == "markdown" and c.role != "instructor")
         found = re.findall(r"<details>\s*<summary>\s*Hint\b.*?</details>", text, flags=re.DOTALL | re.IGNORECASE)
         if len(found) < HINTS:
-            yield source.at(cell, f"{len(found)} folded hints before the exercise, expected {HINTS}: <details><summary>Hint 1: ...</summary>...</details>")
+            yield source.at(
+                cell,
+                f"{len(found)} folded hints before the exercise, expected {HINTS}: <details><summary>Hint 1: ...</summary>...</details>",
+            )
         since = position + 1
 
 
@@ -254,7 +291,9 @@ def _images(source: Source) -> Iterator[Problem]:
         for number, line in _prose_lines(cell.text):
             empty = re.search(r"!\[\s*\]", line)
             tags = re.findall(r"<img\b[^>]*>", line, flags=re.IGNORECASE)
-            if empty or any(not re.search(r"\balt\s*=\s*(\"\s*[^\s\"]|'\s*[^\s'])", html.unescape(tag), flags=re.IGNORECASE) for tag in tags):
+            if empty or any(
+                not re.search(r"\balt\s*=\s*(\"\s*[^\s\"]|'\s*[^\s'])", html.unescape(tag), flags=re.IGNORECASE) for tag in tags
+            ):
                 yield source.at(cell, "image without alt text: say in words what it shows", number)
 
 

@@ -62,12 +62,27 @@ def add_arguments(parser) -> None:
     """The arguments of `labkit run`."""
     parser.add_argument("lab", nargs="*", metavar="LAB", help="lab1 ... lab6 or the full name; none: all labs that exist")
     parser.add_argument("--profile", choices=("fast", "full"), help="size profile (default fast)")
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("out/run"), help="where notebooks and the report go (default out/run)")
-    parser.add_argument("-p", dest="assignments", metavar="NAME=YAML", action="append", default=[], help="set a notebook parameter; the value is YAML, so false is a bool")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("out/run"), help="where notebooks and the report go (default out/run)"
+    )
+    parser.add_argument(
+        "-p",
+        dest="assignments",
+        metavar="NAME=YAML",
+        action="append",
+        default=[],
+        help="set a notebook parameter; the value is YAML, so false is a bool",
+    )
     parser.add_argument("--parameters", metavar="FILE.yaml", type=Path, help="file with parameters; -p wins over it")
-    parser.add_argument("--cell-timeout", metavar="S", type=positive_seconds, default=300.0, help="limit of one cell in seconds (default 300)")
-    parser.add_argument("--timeout", metavar="S", type=positive_seconds, default=1800.0, help="limit of one notebook in seconds (default 1800)")
-    parser.add_argument("--unsolved", action="store_true", help="run the student notebooks in labs/: they must run through and earn nothing")
+    parser.add_argument(
+        "--cell-timeout", metavar="S", type=positive_seconds, default=300.0, help="limit of one cell in seconds (default 300)"
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=positive_seconds, default=1800.0, help="limit of one notebook in seconds (default 1800)"
+    )
+    parser.add_argument(
+        "--unsolved", action="store_true", help="run the student notebooks in labs/: they must run through and earn nothing"
+    )
     parser.add_argument("--jobs", metavar="N", type=_positive_count, default=1, help="labs at the same time (default 1)")
 
 
@@ -103,7 +118,15 @@ def main(args) -> int:
         raise CommandError(str(error), 2) from error
     except FileNotFoundError as error:
         raise CommandError(str(error), 2) from error
-    runs = run_labs(notebooks, parameters, out=args.out, cell_timeout=args.cell_timeout, timeout=args.timeout, unsolved=args.unsolved, jobs=args.jobs)
+    runs = run_labs(
+        notebooks,
+        parameters,
+        out=args.out,
+        cell_timeout=args.cell_timeout,
+        timeout=args.timeout,
+        unsolved=args.unsolved,
+        jobs=args.jobs,
+    )
     if any(run.status == INTERRUPTED for run in runs):
         return 130
     return 0 if all(run.passed for run in runs) else 1
@@ -132,14 +155,26 @@ def _parameters(lab: str, notebook, args) -> dict:
     given.update(parse_assignment(text) for text in args.assignments)
     if args.profile:
         if given.get("profile", args.profile) != args.profile:
-            raise ParameterError(f"--profile {args.profile} and the parameter profile={given['profile']!r} contradict each other: give one of them")
+            raise ParameterError(
+                f"--profile {args.profile} and the parameter profile={given['profile']!r} contradict each other: give one of them"
+            )
         given["profile"] = args.profile
     elif "profile" in defined_parameters(notebook):
         given.setdefault("profile", "fast")
     return match_parameters(lab, notebook, given)
 
 
-def run_labs(notebooks: dict, parameters: dict[str, dict], *, out: Path, cell_timeout: float, timeout: float, unsolved: bool = False, jobs: int = 1, console=None) -> list[LabRun]:
+def run_labs(
+    notebooks: dict,
+    parameters: dict[str, dict],
+    *,
+    out: Path,
+    cell_timeout: float,
+    timeout: float,
+    unsolved: bool = False,
+    jobs: int = 1,
+    console=None,
+) -> list[LabRun]:
     """Runs each lab under `out`, with live progress; the report is rewritten after every lab, so an interrupt keeps what is done."""
     from labkit.course.progress import LabProgress
     from labkit.course.run_report import print_summary, write_reports
@@ -182,12 +217,33 @@ def _run_one(lab, notebook, parameters, out: Path, cell_timeout, timeout, unsolv
     if stop.is_set():
         return LabRun(lab, INTERRUPTED, "not started")
     try:
-        return execute(lab, notebook, parameters, folder=out / lab, cell_timeout=cell_timeout, timeout=timeout, unsolved=unsolved, stop=stop, progress=progress)
+        return execute(
+            lab,
+            notebook,
+            parameters,
+            folder=out / lab,
+            cell_timeout=cell_timeout,
+            timeout=timeout,
+            unsolved=unsolved,
+            stop=stop,
+            progress=progress,
+        )
     except Exception as error:  # one lab that cannot be run never stops the others
         return LabRun(lab, CRASHED, f"{type(error).__name__}: {error}")
 
 
-def execute(lab: str, notebook, parameters: dict, *, folder: Path, cell_timeout: float, timeout: float, unsolved: bool = False, stop=None, progress=None) -> LabRun:
+def execute(
+    lab: str,
+    notebook,
+    parameters: dict,
+    *,
+    folder: Path,
+    cell_timeout: float,
+    timeout: float,
+    unsolved: bool = False,
+    stop=None,
+    progress=None,
+) -> LabRun:
     """Executes one notebook in `folder`: <lab>.ipynb (executed), <lab>.log, work/ (its working folder, fresh)."""
     import nbformat
 
@@ -218,11 +274,34 @@ def execute(lab: str, notebook, parameters: dict, *, folder: Path, cell_timeout:
         if progress is not None:
             progress.update(lab, len(state["seconds"]), len(state["labels"]))
 
-    job = dict(notebook=str(source), output=str(executed), parameters=parameters, cell_timeout=cell_timeout, work=str(work), sentinel=sentinel)
+    job = dict(
+        notebook=str(source),
+        output=str(executed),
+        parameters=parameters,
+        cell_timeout=cell_timeout,
+        work=str(work),
+        sentinel=sentinel,
+    )
     started = time.monotonic()
-    ended = run_job("labkit.course.notebook_job", job, folder=private, environment=job_environment(private), limit_s=timeout, log=log, on_event=on_event, stop=stop)
+    ended = run_job(
+        "labkit.course.notebook_job",
+        job,
+        folder=private,
+        environment=job_environment(private),
+        limit_s=timeout,
+        log=log,
+        on_event=on_event,
+        stop=stop,
+    )
     seconds = time.monotonic() - started
-    run = LabRun(lab, "", seconds=round(seconds, 2), parameters=parameters, notebook=os.path.relpath(executed, folder.parent), log=os.path.relpath(log, folder.parent))
+    run = LabRun(
+        lab,
+        "",
+        seconds=round(seconds, 2),
+        parameters=parameters,
+        notebook=os.path.relpath(executed, folder.parent),
+        log=os.path.relpath(log, folder.parent),
+    )
     result = _read_executed(executed)
     finished = _take_sentinel(result, sentinel) if result is not None else False
     _set_status(run, state, ended, result, finished, timeout)
@@ -271,7 +350,9 @@ def _set_status(run: LabRun, state: dict, ended, result, finished: bool, timeout
         run.status, run.cell, run.detail = end["outcome"], name(end["index"]), end["text"]
     elif not finished:
         # papermill takes SystemExit for success and silently skips the rest.
-        cell = next((c for c in (result.cells if result else []) if any(o.get("ename") == "SystemExit" for o in c.get("outputs", []))), None)
+        cell = next(
+            (c for c in (result.cells if result else []) if any(o.get("ename") == "SystemExit" for o in c.get("outputs", []))), None
+        )
         run.status, run.cell = EXITED, (scores.grade_id(cell) or cell.get("id")) if cell is not None else name(current)
         run.detail = "the cells after it did not run"
     else:
@@ -287,7 +368,16 @@ def _describe(run: LabRun, state: dict, result) -> None:
     for cell in result.cells if result is not None else []:
         if scores.is_test_cell(cell):
             reading = scores.read_test_cell(cell)
-            run.exercises.append({"exercise": reading.exercise, "points": reading.points, "max": reading.maximum, "status": reading.status, "problem": reading.problem, "messages": list(reading.messages)})
+            run.exercises.append(
+                {
+                    "exercise": reading.exercise,
+                    "points": reading.points,
+                    "max": reading.maximum,
+                    "status": reading.status,
+                    "problem": reading.problem,
+                    "messages": list(reading.messages),
+                }
+            )
         if text := "".join(scores.stderr_texts(cell)).strip():
             run.warnings.append({"cell": scores.grade_id(cell) or cell.get("id"), "text": text[:2000]})
 
@@ -300,11 +390,19 @@ def _judge_scores(run: LabRun, unsolved: bool) -> None:
         wrong = [e for e in run.exercises if e["points"] != e["max"] or e["problem"]]
         status, why = POINTS_LOST, "every test cell of a solved lab must give full points"
     if wrong:
-        named = "; ".join(f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({e['problem']})" if e["problem"] else "") for e in wrong)
+        named = "; ".join(
+            f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({e['problem']})" if e["problem"] else "") for e in wrong
+        )
         run.status, run.cell, run.detail = status, f"{wrong[0]['exercise']}-check", f"{named}. {why[0].upper()}{why[1:]}."
 
 
 def as_json(runs: list[LabRun], unsolved: bool, versions: dict) -> str:
     """The report as JSON text."""
     labs = [{**asdict(run), "points": run.points, "max": run.maximum} for run in runs]
-    return json.dumps({"kind": "labkit run", "unsolved": unsolved, "passed": all(r.passed for r in runs), "versions": versions, "labs": labs}, indent=1) + "\n"
+    return (
+        json.dumps(
+            {"kind": "labkit run", "unsolved": unsolved, "passed": all(r.passed for r in runs), "versions": versions, "labs": labs},
+            indent=1,
+        )
+        + "\n"
+    )

@@ -15,7 +15,12 @@ def versions() -> dict[str, str]:
 
     import labkit
 
-    found = {"labkit": labkit.__version__, "Python": platform.python_version(), "system": platform.platform(), "cores": str(os.cpu_count())}
+    found = {
+        "labkit": labkit.__version__,
+        "Python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": str(os.cpu_count()),
+    }
     for name in ("torch", "numpy", "pandas", "matplotlib", "ipykernel", "nbclient", "papermill", "jupytext", "nbgrader"):
         try:
             found[name] = metadata.version(name)
@@ -45,16 +50,24 @@ def _html(runs: list, unsolved: bool, of: dict[str, str]) -> str:
     for run in runs:
         inner = [f"<p>{page_of.escape(run.status)}{': ' + page_of.escape(run.detail) if run.detail else ''}</p>"]
         if run.notebook:
-            inner.append(f'<p><a href="{page_of.escape(run.notebook)}">executed notebook</a>, <a href="{page_of.escape(run.log)}">log</a></p>')
+            inner.append(
+                f'<p><a href="{page_of.escape(run.notebook)}">executed notebook</a>, <a href="{page_of.escape(run.log)}">log</a></p>'
+            )
         if run.parameters:
-            inner.append(page_of.table(f"Parameters of {run.lab}", ("parameter", "value"), [(k, repr(v)) for k, v in run.parameters.items()]))
+            inner.append(
+                page_of.table(f"Parameters of {run.lab}", ("parameter", "value"), [(k, repr(v)) for k, v in run.parameters.items()])
+            )
         if run.exercises:
             rows = [(e["exercise"], e["points"], e["max"], e["problem"] or e["status"]) for e in run.exercises]
             inner.append(page_of.table(f"Scores of {run.lab}", ("exercise", "points", "of", "remark"), rows))
         if run.slowest:
-            inner.append(page_of.table(f"Slowest cells of {run.lab}", ("cell", "seconds"), [(s["cell"], s["seconds"]) for s in run.slowest]))
+            inner.append(
+                page_of.table(f"Slowest cells of {run.lab}", ("cell", "seconds"), [(s["cell"], s["seconds"]) for s in run.slowest])
+            )
         if run.warnings:
-            warned = "".join(f"<li><code>{page_of.escape(w['cell'])}</code><pre>{page_of.escape(w['text'])}</pre></li>" for w in run.warnings)
+            warned = "".join(
+                f"<li><code>{page_of.escape(w['cell'])}</code><pre>{page_of.escape(w['text'])}</pre></li>" for w in run.warnings
+            )
             inner.append(f"<h3>Written to stderr by {page_of.escape(run.lab)} (no failure)</h3><ul>{warned}</ul>")
         parts.append(page_of.section(run.lab, *inner))
     parts.append(page_of.section("Versions", page_of.table("Versions of what ran", ("package", "version"), list(of.items()))))
@@ -69,10 +82,19 @@ def print_summary(runs: list, out: Path, console=None) -> None:
 
     console = console or Console()
     table = Table(title="labkit run")
-    for name, justify in (("lab", "left"), ("status", "left"), ("cell", "left"), ("s", "right"), ("points", "right"), ("warnings", "right")):
+    for name, justify in (
+        ("lab", "left"),
+        ("status", "left"),
+        ("cell", "left"),
+        ("s", "right"),
+        ("points", "right"),
+        ("warnings", "right"),
+    ):
         table.add_column(name, justify=justify)
     for r in runs:
-        table.add_row(r.lab, Text(r.status), Text(r.cell or ""), f"{r.seconds:.1f}", f"{r.points:g}/{r.maximum:g}", str(len(r.warnings)))
+        table.add_row(
+            r.lab, Text(r.status), Text(r.cell or ""), f"{r.seconds:.1f}", f"{r.points:g}/{r.maximum:g}", str(len(r.warnings))
+        )
     console.print(table)
     for r in runs:
         if r.detail:

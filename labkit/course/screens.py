@@ -36,7 +36,13 @@ class Pictures:
 def add_arguments(parser) -> None:
     """The arguments of `labkit screens`."""
     parser.add_argument("lab", nargs="*", metavar="LAB", help="lab1 ... lab6 or the full name; none: all labs that exist")
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("out/screens"), help="where pictures and index.html go (default out/screens)")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("out/screens"),
+        help="where pictures and index.html go (default out/screens)",
+    )
 
 
 def main(args) -> int:
@@ -87,7 +93,9 @@ def execute(labs: list[str], folder: Path) -> tuple[dict[str, dict[str, Path]], 
     failed = []
     for state, unsolved in (("solved", False), ("unsolved", True)):
         notebooks = {lab: run.load_lab(lab, unsolved=unsolved) for lab in labs}
-        runs = run.run_labs(notebooks, {lab: {} for lab in labs}, out=folder / state, cell_timeout=300, timeout=1800, unsolved=unsolved)
+        runs = run.run_labs(
+            notebooks, {lab: {} for lab in labs}, out=folder / state, cell_timeout=300, timeout=1800, unsolved=unsolved
+        )
         for one in runs:
             if one.passed:
                 executed[one.lab][state] = folder / state / one.notebook
@@ -153,7 +161,9 @@ def jupyterlab(browser, lab: str, folder: Path) -> list[tuple[Path, str]]:
         log = folder / "start.log"
         with log.open("w") as sink:
             server = subprocess.Popen(
-                [sys.executable, "-u", "-m", "labkit", "start", lab, "--no-browser", "--workspace", workspace], stdout=sink, stderr=subprocess.STDOUT
+                [sys.executable, "-u", "-m", "labkit", "start", lab, "--no-browser", "--workspace", workspace],
+                stdout=sink,
+                stderr=subprocess.STDOUT,
             )
         try:
             return _in_jupyterlab(browser, _address(server, log), folder)

@@ -108,7 +108,11 @@ def serve(workspace: Path, notebook: str | None, *, port: int, browser: bool, sa
                     say(f"Port {port} is taken; using {info['port']}.")
                 page = f"lab/tree/{quote(notebook)}" if notebook else "lab"
                 address = f"{info['url'].rstrip('/')}/{page}?token={info['token']}"
-                opened = "JupyterLab opens in your browser. If it does not, open" if browser else "JupyterLab is running. Open this address in a browser:"
+                opened = (
+                    "JupyterLab opens in your browser. If it does not, open"
+                    if browser
+                    else "JupyterLab is running. Open this address in a browser:"
+                )
                 say(f"{opened}\n  {address}\nCtrl-C ends it; your notebooks are saved in {workspace}.")
                 if server.wait() != 0:
                     raise CommandError(f"JupyterLab ended unexpectedly (exit status {server.returncode})." + _last_lines(log))

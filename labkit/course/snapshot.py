@@ -36,7 +36,14 @@ class Snapshot:
     extra: more (id, source) cells that run at the end. folder: working folder of the worker.
     """
 
-    def __init__(self, master, *, extra: Sequence[tuple[str, str]] = (), except_exercises: Sequence[str] = (), folder: str | os.PathLike | None = None):
+    def __init__(
+        self,
+        master,
+        *,
+        extra: Sequence[tuple[str, str]] = (),
+        except_exercises: Sequence[str] = (),
+        folder: str | os.PathLike | None = None,
+    ):
         self._cells = [{"id": c.id, "source": c.source} for c in preparing_cells(master) if c.id not in set(except_exercises)]
         self._cells += [{"id": name, "source": source} for name, source in extra]
         self._folder = folder
@@ -102,7 +109,9 @@ class Snapshot:
             timeout_s + 60.0,
         )  # fmt: skip
 
-    def score(self, check: Check, code: str, seed: int, *, examples: str = "", timeout_s: float = TIMEOUT_S) -> tuple[Score, dict | None]:
+    def score(
+        self, check: Check, code: str, seed: int, *, examples: str = "", timeout_s: float = TIMEOUT_S
+    ) -> tuple[Score, dict | None]:
         """Judges `code`: its score on the cases of `seed`, and the result of the docstring's examples (None without)."""
         reply = self.outcomes(check, code, seed, examples=examples, timeout_s=timeout_s)
         if "outcomes" in reply:
@@ -123,5 +132,7 @@ def preparing_cells(master) -> list:
     return [
         cell
         for cell in master.cells
-        if cell.cell_type == "code" and not is_instructor(cell) and (is_setup(cell) or cell.metadata.get("nbgrader", {}).get("solution"))
+        if cell.cell_type == "code"
+        and not is_instructor(cell)
+        and (is_setup(cell) or cell.metadata.get("nbgrader", {}).get("solution"))
     ]

@@ -30,7 +30,9 @@ def prepare(cells: list[dict]) -> tuple[dict, dict[str, set[str]]]:
     from IPython.display import display
 
     def no_magic():
-        raise RuntimeError("a snapshot has no IPython session: magics that run (outside a guard such as `if \"google.colab\" in sys.modules`) are not possible")
+        raise RuntimeError(
+            'a snapshot has no IPython session: magics that run (outside a guard such as `if "google.colab" in sys.modules`) are not possible'
+        )
 
     namespace = {"__name__": "__main__", "__builtins__": builtins, "display": display, "get_ipython": no_magic}
     binds: dict[str, set[str]] = {}
@@ -40,7 +42,9 @@ def prepare(cells: list[dict]) -> tuple[dict, dict[str, set[str]]]:
         try:
             exec(compile(code, f"<cell {cell['id']}>", "exec"), namespace)
         except BaseException as error:
-            raise RuntimeError(f"cell {cell['id']} failed while the snapshot was prepared: {type(error).__name__}: {error}") from error
+            raise RuntimeError(
+                f"cell {cell['id']} failed while the snapshot was prepared: {type(error).__name__}: {error}"
+            ) from error
         new = {name for name, value in namespace.items() if name not in before or before[name] is not value}
         for names in binds.values():
             names -= new
@@ -99,7 +103,9 @@ def fork_and_run(namespace: dict, binds: dict[str, set[str]], request: dict, cha
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             data = json.dumps(answer(namespace, binds, request)).encode()
             if len(data) > MAX_REPLY:
-                data = json.dumps({"error": f"the answer returned {len(data)} bytes of values, at most {MAX_REPLY} are read"}).encode()
+                data = json.dumps(
+                    {"error": f"the answer returned {len(data)} bytes of values, at most {MAX_REPLY} are read"}
+                ).encode()
             view = memoryview(data)
             while view:
                 view = view[os.write(write_end, view) :]

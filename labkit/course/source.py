@@ -88,14 +88,29 @@ def parse(path: Path) -> list[SourceCell]:
         attributes = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
         unknown = sorted(set(attributes) - ATTRIBUTES)
         if unknown:
-            shown = ", ".join(unknown) if "incorrectly_encoded_metadata" not in unknown else repr(attributes["incorrectly_encoded_metadata"])
+            shown = (
+                ", ".join(unknown)
+                if "incorrectly_encoded_metadata" not in unknown
+                else repr(attributes["incorrectly_encoded_metadata"])
+            )
             known = ", ".join(sorted(ATTRIBUTES))
-            problems.append(Problem(path.name, line, "", f'unknown attribute in the cell header: {shown}; known: {known}, written key="value"'))
+            problems.append(
+                Problem(path.name, line, "", f'unknown attribute in the cell header: {shown}; known: {known}, written key="value"')
+            )
         if str(attributes.get("instructor", "true")).lower() != "true":
-            problems.append(Problem(path.name, line, "", f'instructor={attributes["instructor"]!r}: expected "true", or no attribute'))
+            problems.append(
+                Problem(path.name, line, "", f'instructor={attributes["instructor"]!r}: expected "true", or no attribute')
+            )
         roles = [role for role in ("exercise", "check", "written", "instructor") if role in attributes]
         if len(roles) > 1:
-            problems.append(Problem(path.name, line, "", f"a cell is one of exercise, check, written, instructor; this one says {' and '.join(roles)}"))
+            problems.append(
+                Problem(
+                    path.name,
+                    line,
+                    "",
+                    f"a cell is one of exercise, check, written, instructor; this one says {' and '.join(roles)}",
+                )
+            )
         start = next((n for n in range(line, len(lines)) if lines[n].strip()), line) + 1
         cells.append(SourceCell(cell.cell_type, cell.source, line, start, attributes, roles[0] if roles else ""))
     _name_cells(path.name, cells, problems)
@@ -138,7 +153,14 @@ def _name_cells(file: str, cells: list[SourceCell], problems: list[Problem]) -> 
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell.id):
             problems.append(Problem(file, cell.line, cell.id, "an id has 1 to 64 letters, digits, `-` or `_`"))
         if cell.id in taken:
-            problems.append(Problem(file, cell.line, cell.id, f"duplicate id: the cell in line {taken[cell.id]} has it already; give this one another"))
+            problems.append(
+                Problem(
+                    file,
+                    cell.line,
+                    cell.id,
+                    f"duplicate id: the cell in line {taken[cell.id]} has it already; give this one another",
+                )
+            )
         taken.setdefault(cell.id, cell.line)
 
 

@@ -15,10 +15,20 @@ DEFAULT_PORT = 8888
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("lab", nargs="?", metavar="LAB", help="lab1 ... lab6, the lab to open (default: what you had open, at first the first lab)")
-    parser.add_argument("--workspace", type=Path, metavar="DIR", help=f"folder with your copies (default {default_workspace().name}/)")
+    parser.add_argument(
+        "lab", nargs="?", metavar="LAB", help="lab1 ... lab6, the lab to open (default: what you had open, at first the first lab)"
+    )
+    parser.add_argument(
+        "--workspace", type=Path, metavar="DIR", help=f"folder with your copies (default {default_workspace().name}/)"
+    )
     parser.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
-    parser.add_argument("--port", type=_port, default=DEFAULT_PORT, metavar="N", help=f"port to serve on, or the next free one (default {DEFAULT_PORT})")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"port to serve on, or the next free one (default {DEFAULT_PORT})",
+    )
 
 
 def _port(text: str) -> int:

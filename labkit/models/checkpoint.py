@@ -44,7 +44,11 @@ def _shards(index: Path) -> list[Path]:
     outside = [name for name in names if Path(name).name != name]
     missing = [name for name in names if not outside and not (index.parent / name).is_file()]
     if outside or missing:
-        problem = f"names files outside its folder: {', '.join(outside)}" if outside else f"needs shards that are not there: {', '.join(missing)}"
+        problem = (
+            f"names files outside its folder: {', '.join(outside)}"
+            if outside
+            else f"needs shards that are not there: {', '.join(missing)}"
+        )
         raise CheckpointError(f"{index.name} {problem}")
     return [index.parent / name for name in names]
 
@@ -81,7 +85,9 @@ def load_safetensors(model: Decoder, path) -> Decoder:
     ignorable = {name for name in where if name.endswith("rotary_emb.inv_freq")}  # old exports carry what the model computes
     optional = {TIED} if model.config.tied_embeddings else set()
     problems += [f"{name} is missing" for name in wanted if name not in where and name not in optional]
-    problems += [f"{name} is extra: the model has no such parameter" for name in where if name not in wanted and name not in ignorable]
+    problems += [
+        f"{name} is extra: the model has no such parameter" for name in where if name not in wanted and name not in ignorable
+    ]
     for name, file in where.items():
         if name in wanted:
             with safe_open(file, framework="pt") as content:

@@ -52,13 +52,24 @@ class DecoderConfig:
     source: str = ""
 
     def __post_init__(self):
-        counts = ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "num_kv_heads", "head_dim", "max_positions")
+        counts = (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_layers",
+            "num_heads",
+            "num_kv_heads",
+            "head_dim",
+            "max_positions",
+        )
         for name in counts:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} = {value!r}: expected a whole number above 0")
         if self.num_heads % self.num_kv_heads:
-            raise ValueError(f"num_heads = {self.num_heads} is no multiple of num_kv_heads = {self.num_kv_heads}: each key head serves a whole group")
+            raise ValueError(
+                f"num_heads = {self.num_heads} is no multiple of num_kv_heads = {self.num_kv_heads}: each key head serves a whole group"
+            )
         if self.head_dim % 2:
             raise ValueError(f"head_dim = {self.head_dim}: rotary embedding turns pairs, so it has to be even")
         if self.family not in FAMILIES:

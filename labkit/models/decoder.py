@@ -42,7 +42,9 @@ def rotary_frequencies(config: DecoderConfig) -> Tensor:
     wavelengths = 2 * math.pi / frequencies
     long = scaling.original_max_positions / scaling.low_freq_factor
     short = scaling.original_max_positions / scaling.high_freq_factor
-    blend = (scaling.original_max_positions / wavelengths - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    blend = (scaling.original_max_positions / wavelengths - scaling.low_freq_factor) / (
+        scaling.high_freq_factor - scaling.low_freq_factor
+    )
     between = (1 - blend) * frequencies / scaling.factor + blend * frequencies
     scaled = torch.where(wavelengths > long, frequencies / scaling.factor, frequencies)
     return torch.where((wavelengths <= long) & (wavelengths >= short), between, scaled)

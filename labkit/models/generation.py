@@ -16,7 +16,9 @@ def generate(model: Decoder, prompt: Tensor, new_tokens: int, *, stop: int | Non
     Raises ValueError for an empty prompt and for more positions than the model has.
     """
     if prompt.dim() != 2 or prompt.shape[1] < 1 or prompt.dtype != torch.int64:
-        raise ValueError(f"prompt: got shape {tuple(prompt.shape)} of {prompt.dtype}; expected [sequences, at least one token] of torch.int64")
+        raise ValueError(
+            f"prompt: got shape {tuple(prompt.shape)} of {prompt.dtype}; expected [sequences, at least one token] of torch.int64"
+        )
     if new_tokens < 0:
         raise ValueError(f"new_tokens = {new_tokens}: expected 0 or more")
     step = model if step is None else step

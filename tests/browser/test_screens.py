@@ -13,7 +13,9 @@ LAB = "lab1_accelerator_landscape"
 @pytest.mark.slow
 def test_pages_figures_and_jupyterlab_are_pictured(browser, tmp_path):
     image = pytest.importorskip("PIL.Image")
-    done = subprocess.run([sys.executable, "-m", "labkit", "screens", "lab1", "--out", str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "screens", "lab1", "--out", str(tmp_path)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     pages = tmp_path / "pages" / LAB
     for part in ("solved/light", "solved/dark", "solved/narrow", "unsolved/light", "solved/figures", "jupyterlab"):

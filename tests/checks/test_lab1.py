@@ -60,7 +60,12 @@ def no_warm_up(work, device):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_right_harness_has_full_points_on_every_seed(seed):
-    scores = [lab1.time_once(time_once, seed=seed), lab1.warm_up(warm_up, seed=seed), lab1.measure(measure, seed=seed), lab1.compare(compare, seed=seed)]
+    scores = [
+        lab1.time_once(time_once, seed=seed),
+        lab1.warm_up(warm_up, seed=seed),
+        lab1.measure(measure, seed=seed),
+        lab1.compare(compare, seed=seed),
+    ]
     assert [s.status for s in scores] == ["passed"] * 4, [m for s in scores for m in s.messages]
 
 
@@ -82,7 +87,11 @@ def test_a_defect_loses_points_on_every_seed(defect):
 
 def test_points_of_the_part():
     assert {name: check.points for name, check in lab1.CHECKS.items()} == {
-        "time-once": 2.0, "warm-up": 2.0, "measure": 3.0, "compare": 3.0, "differences": 2.0,
+        "time-once": 2.0,
+        "warm-up": 2.0,
+        "measure": 3.0,
+        "compare": 3.0,
+        "differences": 2.0,
     }
 
 

@@ -19,9 +19,14 @@ def doubling(**more):
         return None if outcome["value"] == expected else f"got {outcome['value']}, expected {expected}."
 
     options = {
-        "exercise": "double", "function": "double", "groups": {"numbers": 1.0, "edges": 1.0}, "generate": generate,
-        "reference": lambda case: case.args[0] * 2, "compare": compare,
-        "causes": (Cause(lambda c, o, e: o["value"] == c.args[0] ** 2, "That is the square."),), **more,
+        "exercise": "double",
+        "function": "double",
+        "groups": {"numbers": 1.0, "edges": 1.0},
+        "generate": generate,
+        "reference": lambda case: case.args[0] * 2,
+        "compare": compare,
+        "causes": (Cause(lambda c, o, e: o["value"] == c.args[0] ** 2, "That is the square."),),
+        **more,
     }
     return Check(**options)
 
@@ -67,7 +72,10 @@ def test_a_function_that_refuses_one_case_is_not_a_stub():
     assert doubling()(double).status == "partial"
 
 
-@pytest.mark.parametrize("bad", [lambda x: 1 / 0, lambda x: sys.exit(0), lambda x: object(), lambda: 1, lambda x: (_ for _ in ()).throw(BaseException("odd"))])
+@pytest.mark.parametrize(
+    "bad",
+    [lambda x: 1 / 0, lambda x: sys.exit(0), lambda x: object(), lambda: 1, lambda x: (_ for _ in ()).throw(BaseException("odd"))],
+)
 def test_whatever_the_function_does_the_check_scores_it(bad):
     score = doubling()(bad)
     assert score == 0.0 and score.messages
@@ -107,7 +115,13 @@ def test_cases_of_a_seed_are_always_the_same_and_seeds_differ():
 
 def test_a_case_survives_json_and_gives_the_same_outcome_elsewhere():
     case = Case(
-        "device", "g", (Work("k"), Device(), (1, 2)), {"limit": 3}, device={"launch_s": 1e-6, "seed": 4}, works={"k": {"seconds": 1e-3}}, before=("k",)
+        "device",
+        "g",
+        (Work("k"), Device(), (1, 2)),
+        {"limit": 3},
+        device={"launch_s": 1e-6, "seed": 4},
+        works={"k": {"seconds": 1e-3}},
+        before=("k",),
     )
     back = Case.from_json(case.to_json())
     assert back == case

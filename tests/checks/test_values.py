@@ -12,9 +12,11 @@ from labkit.checks.values import NotPlain, decode, encode, short
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda children: st.lists(children, max_size=4)
-    | st.lists(children, max_size=4).map(tuple)
-    | st.dictionaries(st.text(max_size=5) | st.integers(), children, max_size=4),
+    lambda children: (
+        st.lists(children, max_size=4)
+        | st.lists(children, max_size=4).map(tuple)
+        | st.dictionaries(st.text(max_size=5) | st.integers(), children, max_size=4)
+    ),
     max_leaves=20,
 )
 

@@ -17,7 +17,7 @@ NAME = "lab9_fixture"
 COURSE = Course("A course", "OWNER/REPO", "v9.9.9", "OWNER/REPO-student", {NAME: 1.0})
 _numbers = itertools.count()
 
-CHECKS = '''
+CHECKS = """
 from labkit.checks import grading_seed, ready
 from labkit.checks.protocol import Case, Check
 
@@ -42,7 +42,7 @@ scale = Check(
     compare=_compare,
 )
 CHECKS = {"double": double, "scale-all": scale}
-'''
+"""
 
 HINTS = "\n".join(f"# <details><summary>Hint {n}: a step</summary>Words.</details>" for n in (1, 2, 3))
 

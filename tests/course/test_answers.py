@@ -40,7 +40,13 @@ def test_the_clean_answers_hold(course):
     problems, tallies = judge(course)
     assert [str(p) for p in problems] == []
     assert [(t.exercise, t.right, t.wrong) for t in tallies] == [("double", 2, 3), ("scale-all", 2, 3)]
-    assert {name: points for name, (_, points, _) in tallies[0].results.items()} == {"multiplies": 2, "shifts": 2, "adds four": 0, "loses the sign": 1, "always eight": 0}
+    assert {name: points for name, (_, points, _) in tallies[0].results.items()} == {
+        "multiplies": 2,
+        "shifts": 2,
+        "adds four": 0,
+        "loses the sign": 1,
+        "always eight": 0,
+    }
 
 
 # (exercise, old, new, words of the message, text of the header that is named)
@@ -107,7 +113,11 @@ def test_an_exercise_without_answers_and_answers_without_an_exercise_are_named(c
 def test_a_docstring_without_an_example_is_named(course):
     course.replace("    >>> double(4)\n    8\n", "")
     problems, _ = judge(course)
-    assert {p.cell for p in problems} == {"double"} and all("has no example (>>>)" in p.message for p in problems) and len(problems) == 3
+    assert (
+        {p.cell for p in problems} == {"double"}
+        and all("has no example (>>>)" in p.message for p in problems)
+        and len(problems) == 3
+    )
 
 
 def test_a_solution_that_fails_the_visible_cases_is_named(course):
@@ -273,11 +283,16 @@ def test_a_magic_under_a_guard_is_harmless_and_one_that_runs_is_named(course):
     with Snapshot(course.lab.master):
         pass
     course.replace('if "google.colab" in sys.modules:', "if True:")
-    with pytest.raises(SnapshotError, match="cell set-up failed while the snapshot was prepared.*no IPython session"), Snapshot(course.lab.master):
+    with (
+        pytest.raises(SnapshotError, match="cell set-up failed while the snapshot was prepared.*no IPython session"),
+        Snapshot(course.lab.master),
+    ):
         pass
 
 
-@pytest.mark.parametrize("code, says", [("1 / 0", "ZeroDivisionError"), ("sys.exit(0)", "SystemExit"), ("import os; os._exit(7)", "ended with status 7")])
+@pytest.mark.parametrize(
+    "code, says", [("1 / 0", "ZeroDivisionError"), ("sys.exit(0)", "SystemExit"), ("import os; os._exit(7)", "ended with status 7")]
+)
 def test_a_set_up_cell_that_fails_is_an_error_of_the_snapshot(course, code, says):
     course.replace("offset = 7", code)
     with pytest.raises(SnapshotError, match=says), Snapshot(course.lab.master):
@@ -301,7 +316,9 @@ def test_what_the_set_up_cell_prints_is_no_reply(course):
 
 def test_an_exercise_can_be_left_out_and_a_cell_added(lab):
     with Snapshot(lab.master, except_exercises=["double"], extra=[("mine", "def double(n):\n    return -n\n")]) as opened:
-        result = opened.outcomes(lab.checks["scale-all"], "def scale_all(numbers):\n    return [double(n) for n in numbers]\n", VISIBLE_SEED)
+        result = opened.outcomes(
+            lab.checks["scale-all"], "def scale_all(numbers):\n    return [double(n) for n in numbers]\n", VISIBLE_SEED
+        )
     cases = lab.checks["scale-all"].cases(VISIBLE_SEED)
     assert [o["value"] for o in result["outcomes"]] == [[-n for n in c.args[0]] for c in cases]
 

@@ -46,7 +46,11 @@ def proved(tmp_path_factory):
 def test_the_clean_lab_is_proved_and_written(proved):
     course, result = proved
     assert [str(p) for p in result.problems] == [] and result.file == "written"
-    assert [p.proof for p in result.proofs] == [name for name, _ in PROOFS] == ["solved", "unsolved", "answers", "same bytes", "no leak"]
+    assert (
+        [p.proof for p in result.proofs]
+        == [name for name, _ in PROOFS]
+        == ["solved", "unsolved", "answers", "same bytes", "no leak"]
+    )
     notebook = nbformat.read(course.folder / "labs" / f"{NAME}.ipynb", as_version=4)
     nbformat.validate(notebook)
     assert (course.folder / "labs" / f"{NAME}.ipynb").read_bytes() == to_bytes(course.lab.student)
@@ -137,7 +141,9 @@ def crashing(monkeypatch, times: int):
             return real(lab, notebook, parameters, folder=folder, **more)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "x.log").write_text("Traceback\nzmq.error.ZMQError: Address already in use\n")
-        return run.LabRun(lab, run.CRASHED, "the runner ended with exit status 1; see the log", log=f"{lab}/x.log", notebook=f"{lab}/x.ipynb")
+        return run.LabRun(
+            lab, run.CRASHED, "the runner ended with exit status 1; see the log", log=f"{lab}/x.log", notebook=f"{lab}/x.ipynb"
+        )
 
     monkeypatch.setattr(run, "execute", execute)
     return runs
@@ -220,7 +226,11 @@ def test_a_build_that_depends_on_hash_order_is_caught(course, monkeypatch, tmp_p
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HASH_ORDER)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), os.environ["PYTHONPATH"]]))
-    monkeypatch.setitem(placeholders.PLAIN, "course", lambda values: " ".join({"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"}))
+    monkeypatch.setitem(
+        placeholders.PLAIN,
+        "course",
+        lambda values: " ".join({"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"}),
+    )
     [problem] = proof.same_bytes(course.lab, {})
     assert "two builds of this source differ" in problem.message and problem.file == f"{NAME}.py"
 
@@ -282,7 +292,11 @@ def test_a_proof_that_cannot_be_carried_out_proves_nothing(course, labs, monkeyp
 
     monkeypatch.setattr(proof, "PROOFS", [("solved", broken)])
     result = made(course, labs, proofs=True)
-    assert not result.ok and "proof `solved` could not be carried out: OSError: no space left" in str(result.problems[0]) and result.file == "not written"
+    assert (
+        not result.ok
+        and "proof `solved` could not be carried out: OSError: no space left" in str(result.problems[0])
+        and result.file == "not written"
+    )
 
 
 def test_one_lab_that_cannot_be_built_does_not_stop_another(tmp_path, monkeypatch):
@@ -359,7 +373,11 @@ def test_a_committed_notebook_that_was_edited_is_named_and_left_alone(course, la
     before = (labs / f"{NAME}.ipynb").read_bytes()
     result = made(course, labs, check=True)
     [problem] = result.problems
-    assert (problem.file, problem.cell, result.file) == (f"labs/{NAME}.ipynb", cell, "stale") and message in problem.message and "labkit build" in problem.message
+    assert (
+        (problem.file, problem.cell, result.file) == (f"labs/{NAME}.ipynb", cell, "stale")
+        and message in problem.message
+        and "labkit build" in problem.message
+    )
     assert (labs / f"{NAME}.ipynb").read_bytes() == before
 
 
@@ -400,7 +418,14 @@ def test_the_command_compares_the_committed_labs(module):
     assert wrong.returncode == 2 and "no lab is called 'lab9'" in wrong.stderr
 
 
-@pytest.mark.parametrize("arguments, message", [(["--chek"], "unrecognized arguments: --chek"), (["--jobs", "0"], "--jobs 0: expected"), (["--jobs", "x"], "invalid int value")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--chek"], "unrecognized arguments: --chek"),
+        (["--jobs", "0"], "--jobs 0: expected"),
+        (["--jobs", "x"], "invalid int value"),
+    ],
+)
 def test_a_mistyped_option_is_an_error(arguments, message):
     done = command("--no-proofs", *arguments)
     assert done.returncode == 2 and message in done.stderr

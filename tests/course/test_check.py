@@ -14,7 +14,10 @@ from labkit import paths
 
 def check(path, *options: str):
     done = subprocess.run(
-        [sys.executable, "-m", "labkit", "check", str(path), *options], capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}
+        [sys.executable, "-m", "labkit", "check", str(path), *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
     )
     assert "Traceback (most recent call last)" not in done.stderr
     return done

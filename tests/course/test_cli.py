@@ -26,7 +26,9 @@ EVERYTHING = "torch,numpy,pandas,matplotlib,ipywidgets,IPython,orjson,nbgrader,p
 
 
 def without(hidden: str, *arguments: str):
-    return subprocess.run([sys.executable, "-c", HIDE, hidden, *arguments], capture_output=True, text=True, env=os.environ, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", HIDE, hidden, *arguments], capture_output=True, text=True, env=os.environ, timeout=120
+    )
 
 
 def labkit(*arguments: str):
@@ -58,9 +60,14 @@ def test_an_abbreviated_option_is_no_option():
     assert labkit("build", "--che").returncode == 2
 
 
-@pytest.mark.parametrize("hidden, arguments, extra", [("nbformat", ["run"], "course"), ("jupyter_core,jupyterlab", ["start"], "lab"), ("playwright", ["screens"], "dev")])
+@pytest.mark.parametrize(
+    "hidden, arguments, extra",
+    [("nbformat", ["run"], "course"), ("jupyter_core,jupyterlab", ["start"], "lab"), ("playwright", ["screens"], "dev")],
+)
 def test_a_missing_extra_names_the_pip_command(hidden, arguments, extra, tmp_path):
-    more = {"start": ["--workspace", str(tmp_path)], "screens": ["--out", str(tmp_path)], "run": ["--out", str(tmp_path)]}[arguments[0]]
+    more = {"start": ["--workspace", str(tmp_path)], "screens": ["--out", str(tmp_path)], "run": ["--out", str(tmp_path)]}[
+        arguments[0]
+    ]
     done = without(hidden, *arguments, *more)
     assert done.returncode == 1 and f'pip install "dataflow-labkit[{extra}]"' in done.stderr and "Traceback" not in done.stderr
 

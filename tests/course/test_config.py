@@ -28,7 +28,13 @@ def written(tmp_path, text):
 
 def test_a_good_file_is_read_as_it_stands(tmp_path):
     course = load_course(written(tmp_path, GOOD))
-    assert (course.name, course.repository, course.student_tree, course.tag, course.pass_mark) == ("A course", "OWNER/REPO", "OWNER/REPO-student", "v1.2.3", 0.6)
+    assert (course.name, course.repository, course.student_tree, course.tag, course.pass_mark) == (
+        "A course",
+        "OWNER/REPO",
+        "OWNER/REPO-student",
+        "v1.2.3",
+        0.6,
+    )
     assert course.labs == {"lab1_accelerator_landscape": 2.0, "lab2_dataflow_execution": 1.5}
 
 
@@ -96,7 +102,12 @@ def test_a_lab_has_a_short_name_a_full_name_and_files(tmp_path, name):
 
 @pytest.mark.parametrize(
     "name, message",
-    [("lab7", "no lab is called 'lab7'"), ("lab1_frist", "did you mean lab1_first"), ("lab3", "lab3_compilation is planned but not here"), ("", "no lab is called ''")],
+    [
+        ("lab7", "no lab is called 'lab7'"),
+        ("lab1_frist", "did you mean lab1_first"),
+        ("lab3", "lab3_compilation is planned but not here"),
+        ("", "no lab is called ''"),
+    ],
 )
 def test_another_name_is_refused_with_the_list_of_labs(tmp_path, name, message):
     with pytest.raises(UnknownLab) as caught:

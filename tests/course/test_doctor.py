@@ -14,7 +14,16 @@ from labkit.course import doctor
 
 def test_every_line_is_ok_or_says_what_to_do():
     findings = doctor.examine()
-    assert {f.what for f in findings} >= {"Python", "torch", "C++ compiler", "accelerator", "sandbox", "torch_spyre", "machine", "extra `course`"}
+    assert {f.what for f in findings} >= {
+        "Python",
+        "torch",
+        "C++ compiler",
+        "accelerator",
+        "sandbox",
+        "torch_spyre",
+        "machine",
+        "extra `course`",
+    }
     assert all(f.found and (f.status == doctor.OK or f.do) for f in findings)
 
 

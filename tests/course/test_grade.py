@@ -93,7 +93,15 @@ def course(lab, solutions, tmp_path_factory):
         "measure": f"# exercise: measure\n{always}def measure(work, device, threads=1, min_samples=25, block_s=1e-4):\n    return Yes('nan')\n",
         "compare": "# exercise: compare\nimport os\ndef compare(a, b, device, rounds=20):\n    return {'ratio': 1.0, 'low': -1e308, 'high': 1e308, 'ratios': [1.0] * rounds}\n",
     }))  # fmt: skip
-    submit("fake", handed_in(lab, time_once("return 1.0", "from labkit.checks.protocol import Check\nCheck.__call__ = lambda self, f, seed=None: float('inf')\n")))
+    submit(
+        "fake",
+        handed_in(
+            lab,
+            time_once(
+                "return 1.0", "from labkit.checks.protocol import Check\nCheck.__call__ = lambda self, f, seed=None: float('inf')\n"
+            ),
+        ),
+    )
     submit("killer", handed_in(lab, {"time-once": "# exercise: time-once\nimport os\nos._exit(0)\n"}))
 
     stripped = handed_in(lab, right)
@@ -170,7 +178,12 @@ def test_plain_nbgrader_takes_the_points_for_a_warning():
 
 
 def _executed(text: str, stderr: str = ""):
-    made = nbformat.v4.new_code_cell("x", metadata={"nbgrader": {"grade": True, "solution": False, "points": 2, "grade_id": "t-check", "locked": True, "schema_version": 3}})
+    made = nbformat.v4.new_code_cell(
+        "x",
+        metadata={
+            "nbgrader": {"grade": True, "solution": False, "points": 2, "grade_id": "t-check", "locked": True, "schema_version": 3}
+        },
+    )
     if stderr:
         made.outputs.append(nbformat.v4.new_output("stream", name="stderr", text=stderr))
     made.outputs.append(nbformat.v4.new_output("execute_result", data={"text/plain": text}, execution_count=1))
@@ -257,7 +270,9 @@ def test_the_seed_is_secret_and_kept(course, lab):
 def test_resume_grades_nobody_twice(course, lab, monkeypatch):
     folder, results = course
     asked = []
-    monkeypatch.setattr(grading, "_grade_one", lambda course, lab, release, student, *more: asked.append(student) or results[student])
+    monkeypatch.setattr(
+        grading, "_grade_one", lambda course, lab, release, student, *more: asked.append(student) or results[student]
+    )
     grading.grade(folder, lab, sorted(results), cell_timeout=60, timeout=300, resume=True)
     assert sorted(asked) == sorted(s for s, r in results.items() if r.status not in ("graded", "missing"))
 
@@ -266,7 +281,9 @@ def test_a_formula_in_a_csv_is_text():
     assert safe("=cmd()") == "'=cmd()" and safe("-1") == "'-1" and safe("ada") == "ada"
 
 
-@pytest.mark.parametrize("content, message", [("", "is empty"), ("{", "is not JSON"), ("[]", "no list of cells"), ('{"cells": [1]}', "no list of cells")])
+@pytest.mark.parametrize(
+    "content, message", [("", "is empty"), ("{", "is not JSON"), ("[]", "no list of cells"), ('{"cells": [1]}', "no list of cells")]
+)
 def test_what_is_no_notebook_is_named(tmp_path, content, message):
     path = tmp_path / "x.ipynb"
     path.write_text(content)
@@ -291,7 +308,11 @@ def test_the_hand_in_is_chosen_by_name(tmp_path):
     assert find_hand_in(tmp_path, LAB)[0].name == f"{LAB}.ipynb"
 
 
-@pytest.mark.parametrize("arguments, message", [(["no-lab"], "no-lab"), (["lab1", "--studnet", "x"], "studnet"), (["lab1"], "no submissions")])
+@pytest.mark.parametrize(
+    "arguments, message", [(["no-lab"], "no-lab"), (["lab1", "--studnet", "x"], "studnet"), (["lab1"], "no submissions")]
+)
 def test_usage_errors_end_with_2(tmp_path, arguments, message):
-    done = subprocess.run([sys.executable, "-m", "labkit", "grade", str(tmp_path / "c"), *arguments], capture_output=True, text=True, env=os.environ)
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "grade", str(tmp_path / "c"), *arguments], capture_output=True, text=True, env=os.environ
+    )
     assert done.returncode == 2 and message in done.stderr

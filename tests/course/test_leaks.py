@@ -86,7 +86,9 @@ def in_html(target, text):
 
 
 def in_highlighted_html(target, text):
-    words = ["<pre>"] + [f"<span class='k'>{line.replace(' ', '</span> <span>')}</span>\n" for line in text.split("\n")] + ["</pre>"]
+    words = (
+        ["<pre>"] + [f"<span class='k'>{line.replace(' ', '</span> <span>')}</span>\n" for line in text.split("\n")] + ["</pre>"]
+    )
     target.outputs.append(new_output("display_data", data={"text/html": "".join(words)}))
 
 
@@ -111,10 +113,28 @@ def in_an_attachment(target, text):
 
 
 def in_a_data_url(target, text):
-    target.outputs.append(new_output("display_data", data={"text/markdown": f"![x](data:text/plain;base64,{base64.b64encode(text.encode()).decode()}) and more"}))
+    target.outputs.append(
+        new_output(
+            "display_data",
+            data={"text/markdown": f"![x](data:text/plain;base64,{base64.b64encode(text.encode()).decode()}) and more"},
+        )
+    )
 
 
-PLACES = [in_source, in_stdout, in_list_of_lines, in_traceback, in_html, in_highlighted_html, in_json, in_nested_metadata, in_a_metadata_key, in_json_within_metadata, in_an_attachment, in_a_data_url]
+PLACES = [
+    in_source,
+    in_stdout,
+    in_list_of_lines,
+    in_traceback,
+    in_html,
+    in_highlighted_html,
+    in_json,
+    in_nested_metadata,
+    in_a_metadata_key,
+    in_json_within_metadata,
+    in_an_attachment,
+    in_a_data_url,
+]
 
 
 @pytest.mark.parametrize("plant", PLACES, ids=lambda place: place.__name__)
@@ -128,7 +148,10 @@ def test_a_planted_secret_is_found_and_its_cell_named(student, secrets, plant, k
 
 @pytest.mark.parametrize("plant", PLACES, ids=lambda place: place.__name__)
 def test_innocent_text_in_the_same_place_is_no_finding(student, secrets, plant):
-    plant(cell(student, "picture"), "the hidden cost begins here\nnumbers = [number for number in range(10)]\n\nEnd of solution discussion")
+    plant(
+        cell(student, "picture"),
+        "the hidden cost begins here\nnumbers = [number for number in range(10)]\n\nEnd of solution discussion",
+    )
     assert scan_notebook(student, secrets) == []
 
 
@@ -145,11 +168,15 @@ def test_an_instructor_cell_is_found_by_its_mark_alone(student, secrets):
 def test_what_learners_see_anyway_is_no_secret(tmp_path):
     """A line of the solution that the docstring or another cell shows cannot leak."""
     course = write_course(tmp_path)
-    course.replace("# Learners often forget", "# ## What you can do now\n#\n# Learners often forget").replace("offset = 7", "offset = 7\nfirst_summand, second_summand = 1, 2")
+    course.replace("# Learners often forget", "# ## What you can do now\n#\n# Learners often forget").replace(
+        "offset = 7", "offset = 7\nfirst_summand, second_summand = 1, 2"
+    )
     course.replace("first_summand, second_summand = n, n", "first_summand, second_summand = 1, 2")
     lab = course.lab
     secrets = Secrets.of([lab.master])
-    assert "first_summand, second_summand = 1, 2" not in secrets.lines and "result = first_summand + second_summand" in secrets.lines
+    assert (
+        "first_summand, second_summand = 1, 2" not in secrets.lines and "result = first_summand + second_summand" in secrets.lines
+    )
     assert scan_notebook(lab.student, secrets) == []
 
 
@@ -168,7 +195,10 @@ def test_a_clean_folder_holds_nothing(tmp_path, student, secrets):
     assert scan_tree(release(tmp_path, student), secrets) == []
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "notes.md", "notes.rst", "notes", "notes.log", "a/b/.cache", "style.css", "picture.svg", "table.csv", "x.bin"])
+@pytest.mark.parametrize(
+    "name",
+    ["notes.txt", "notes.md", "notes.rst", "notes", "notes.log", "a/b/.cache", "style.css", "picture.svg", "table.csv", "x.bin"],
+)
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_secret_in_a_file_of_any_name_is_found(tmp_path, student, secrets, name, kind):
     path = release(tmp_path, student) / name
@@ -190,7 +220,9 @@ def test_a_notebook_that_does_not_parse_is_a_finding(tmp_path, secrets):
     assert "does not parse" in found.what
 
 
-@pytest.mark.parametrize("name", ["solutions/lab1.py", "x/tests/answers/lab/a.txt", "grading/nbgrader_config.py", "gradebook.db", ".git/config"])
+@pytest.mark.parametrize(
+    "name", ["solutions/lab1.py", "x/tests/answers/lab/a.txt", "grading/nbgrader_config.py", "gradebook.db", ".git/config"]
+)
 def test_a_file_that_is_not_for_learners_is_found_by_its_name(tmp_path, secrets, name):
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("")
@@ -223,7 +255,11 @@ def tarred(files: dict[str, bytes]) -> bytes:
 @pytest.mark.parametrize(
     "name, pack, inner",
     [
-        ("labs.whl", lambda data: zipped({"labkit/_data/more.zip": zipped({"notes.txt": data})}), "labs.whl!labkit/_data/more.zip!notes.txt"),
+        (
+            "labs.whl",
+            lambda data: zipped({"labkit/_data/more.zip": zipped({"notes.txt": data})}),
+            "labs.whl!labkit/_data/more.zip!notes.txt",
+        ),
         ("labs.tar.gz", lambda data: tarred({"labkit/notes.txt": data}), "labs.tar.gz!labkit/notes.txt"),
         ("labs.data", lambda data: zipped({"notes.txt": data}), "labs.data!notes.txt"),
         ("notes.txt.gz", gzip.compress, "notes.txt.gz!"),
@@ -274,7 +310,12 @@ def solution_of(exercise: str) -> str:
 
 def test_the_package_itself_holds_no_solution_but_the_twins(tmp_path, real_secrets):
     root = paths.repo_root()
-    files = {str(p.relative_to(root)): p.read_bytes() for folder in ("labkit", "data", "labs") for p in (root / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    files = {
+        str(p.relative_to(root)): p.read_bytes()
+        for folder in ("labkit", "data", "labs")
+        for p in (root / folder).rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
     (tmp_path / "labkit.whl").write_bytes(zipped(files))
     assert [str(f) for f in scan_tree(tmp_path / "labkit.whl", real_secrets)] == []
 
@@ -282,12 +323,16 @@ def test_the_package_itself_holds_no_solution_but_the_twins(tmp_path, real_secre
 @pytest.mark.parametrize("exercise", ["time-once", "warm-up", "compare"])
 def test_a_copy_of_a_solution_elsewhere_in_the_package_is_found(tmp_path, real_secrets, exercise):
     body = "\n".join(f"        {line}  # step" for line in solution_of(exercise).split("\n") if line.strip())
-    (tmp_path / "x.whl").write_bytes(package_file("labkit/bench/extra.py", f"class A:\n    def quick(self, work, device):\n{body}\n"))
+    (tmp_path / "x.whl").write_bytes(
+        package_file("labkit/bench/extra.py", f"class A:\n    def quick(self, work, device):\n{body}\n")
+    )
     assert f"solution of cell {exercise}" in {f.what for f in scan_tree(tmp_path / "x.whl", real_secrets)}
 
 
 def test_two_lines_in_a_row_are_what_anybody_writes(tmp_path, real_secrets):
-    (tmp_path / "x.whl").write_bytes(package_file("labkit/bench/extra.py", "device.synchronize()\nstart = device.now()\n\nother()\ndevice.synchronize()\n"))
+    (tmp_path / "x.whl").write_bytes(
+        package_file("labkit/bench/extra.py", "device.synchronize()\nstart = device.now()\n\nother()\ndevice.synchronize()\n")
+    )
     assert scan_tree(tmp_path / "x.whl", real_secrets) == []
 
 

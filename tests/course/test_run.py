@@ -28,7 +28,9 @@ def notebook(*cells, parameters="profile = 'fast'\nfast = True\nseed = 3\nratio 
         source, points = cell if isinstance(cell, tuple) else (cell, None)
         made = nbformat.v4.new_code_cell(source, id=f"c{number}")
         if points is not None:
-            made.metadata["nbgrader"] = dict(grade=True, solution=False, locked=True, grade_id=f"e{number}-check", points=points, schema_version=3, task=False)
+            made.metadata["nbgrader"] = dict(
+                grade=True, solution=False, locked=True, grade_id=f"e{number}-check", points=points, schema_version=3, task=False
+            )
         built.append(made)
     nb = nbformat.v4.new_notebook(cells=built)
     nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -40,7 +42,11 @@ def score(number: int, points: float, maximum: float = 2) -> tuple[str, float]:
 
 
 def run(tmp_path, **notebooks):
-    options = dict(cell_timeout=notebooks.pop("cell_timeout", 20), timeout=notebooks.pop("timeout", 60), unsolved=notebooks.pop("unsolved", False))
+    options = dict(
+        cell_timeout=notebooks.pop("cell_timeout", 20),
+        timeout=notebooks.pop("timeout", 60),
+        unsolved=notebooks.pop("unsolved", False),
+    )
     given = notebooks.pop("given", {})
     jobs = notebooks.pop("jobs", 2)
     screen = Console(file=io.StringIO(), width=200)
@@ -166,14 +172,18 @@ def test_an_unknown_parameter_lists_those_that_exist():
         params.match_parameters("lab1", notebook(), {"sed": 1})
 
 
-@pytest.mark.parametrize(("name", "value"), [("fast", "maybe"), ("fast", 0), ("seed", "3"), ("seed", True), ("ratio", "1e3"), ("profile", False)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("fast", "maybe"), ("fast", 0), ("seed", "3"), ("seed", True), ("ratio", "1e3"), ("profile", False)]
+)
 def test_a_value_of_another_type_than_the_default_is_refused(name, value):
     with pytest.raises(params.ParameterError, match=name):
         params.match_parameters("lab1", notebook(), {name: value})
 
 
 def test_an_unsolved_lab_must_earn_nothing(tmp_path):
-    results, _ = run(tmp_path, zero=notebook("1", score(1, 0)), gift=notebook("1", score(1, 1)), silent=notebook("1", ("None", 2)), unsolved=True)
+    results, _ = run(
+        tmp_path, zero=notebook("1", score(1, 0)), gift=notebook("1", score(1, 1)), silent=notebook("1", ("None", 2)), unsolved=True
+    )
     assert results["zero"].passed
     assert results["gift"].status == running.POINTS_GIVEN
     assert results["silent"].status == running.POINTS_GIVEN and "shows no score" in results["silent"].detail
@@ -187,7 +197,9 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
         "nbs = {n: nbformat.read(root / f'{n}.ipynb', 4) for n in 'ab'}\n"
         "runs = run_labs(nbs, {n: {} for n in nbs}, out=root / 'out', cell_timeout=500, timeout=500)\nprint([r.status for r in runs])\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     marker = tmp_path / "out" / "b" / "work" / "started"
     deadline = time.monotonic() + 60
     while not marker.exists() and time.monotonic() < deadline:

@@ -101,7 +101,7 @@ BREAKS = {
     "visible test ends in a semicolon": (VISIBLE, VISIBLE.replace(")\n", ")  ; \n"), "the visible test ends in `;`", "# check: double", "double-check"),
     "test is a constant": (HIDDEN, f"score = {HIDDEN}2.0\n", "the hidden test must end in the call of the check", "score = ", "double-check"),
     "test is an assignment": (VISIBLE, f"score = {VISIBLE}", "the visible test must end in the call of the check", "# check: double", "double-check"),
-    "test shows another call": (HIDDEN, f"print(checks.grading_seed())\nfloat(2)\n", "the hidden test must pass `double` to the check", "print(", "double-check"),
+    "test shows another call": (HIDDEN, "print(checks.grading_seed())\nfloat(2)\n", "the hidden test must pass `double` to the check", "print(", "double-check"),
     "visible test of another function": (VISIBLE, "checks.double(abs)\n", "the visible test must pass `double` to the check", "# check: double", "double-check"),
     "test with the visible seed": (HIDDEN, "checks.double(double)\n", "has to use `seed=checks.grading_seed()`", "### BEGIN HIDDEN TESTS", "double-check"),
     "no hidden tests": (f"{BEGIN_HIDDEN}\n{END_HIDDEN}", VISIBLE, "0 hidden test regions; expected one", CHECK, "double-check"),
@@ -127,7 +127,10 @@ def test_each_mistake_is_named_with_its_place(course, name):
 
 
 def test_a_solution_outside_a_function_is_named(course):
-    course.replace("    ### BEGIN SOLUTION\n    return [double(number) for number in numbers]\n    ### END SOLUTION", "    return []\n\n### BEGIN SOLUTION\nanswer = 1\n### END SOLUTION")
+    course.replace(
+        "    ### BEGIN SOLUTION\n    return [double(number) for number in numbers]\n    ### END SOLUTION",
+        "    return []\n\n### BEGIN SOLUTION\nanswer = 1\n### END SOLUTION",
+    )
     [problem] = problems(course)
     assert "not inside a function" in problem.message and problem.cell == "scale-all"
     lines = course.source.read_text().split("\n")
@@ -152,7 +155,7 @@ def test_a_check_without_an_exercise_is_named(course):
 
 def more_exercises(course, count: int, level: str):
     text = course.source.read_text()
-    start, end = text.index("# %% [markdown] id=\"scale-text\""), text.index("# %% [markdown] id=\"end\"")
+    start, end = text.index('# %% [markdown] id="scale-text"'), text.index('# %% [markdown] id="end"')
     block = text[start:end]
     checks = dict(course.lab.checks)
     for n in range(count):
@@ -176,7 +179,9 @@ def test_stretch_exercises_do_not_count(course):
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(course):
-    course.replace("# ### Lists", "# ##### Lists").replace("# exercise: double", "# exercise: x").replace(SCALE, SCALE.replace("7", "-1"))
+    course.replace("# ### Lists", "# ##### Lists").replace("# exercise: double", "# exercise: x").replace(
+        SCALE, SCALE.replace("7", "-1")
+    )
     found = problems(course)
     assert len(found) == 3 and [p.line for p in found] == sorted(p.line for p in found)
 
@@ -193,11 +198,25 @@ def test_text_before_the_first_header_is_refused(course):
 def test_every_cell_keeps_its_metadata_for_nbgrader_and_its_id_twice(course):
     student = course.lab.student
     assert all(cell.metadata["id"] == cell.id for cell in student.cells)
-    marks = {c.id: dict(c.metadata.nbgrader) for c in student.cells if "nbgrader" in c.metadata and "checksum" in c.metadata.nbgrader}
+    marks = {
+        c.id: dict(c.metadata.nbgrader) for c in student.cells if "nbgrader" in c.metadata and "checksum" in c.metadata.nbgrader
+    }
     for name in ("double", "scale-all"):
         answer, test = marks[name], marks[f"{name}-check"]
-        assert (answer["grade"], answer["solution"], answer["locked"], answer["grade_id"], answer["schema_version"]) == (False, True, False, name, 3)
-        assert (test["grade"], test["solution"], test["locked"], test["grade_id"], test["points"]) == (True, False, True, f"{name}-check", {"double": 2, "scale-all": 3}[name])
+        assert (answer["grade"], answer["solution"], answer["locked"], answer["grade_id"], answer["schema_version"]) == (
+            False,
+            True,
+            False,
+            name,
+            3,
+        )
+        assert (test["grade"], test["solution"], test["locked"], test["grade_id"], test["points"]) == (
+            True,
+            False,
+            True,
+            f"{name}-check",
+            {"double": 2, "scale-all": 3}[name],
+        )
         assert all(re.fullmatch("[0-9a-f]{32}", m["checksum"]) for m in (answer, test))
 
 
@@ -253,7 +272,12 @@ def test_written_answers_need_their_anchor_and_points(course):
     text = '# %% [markdown] written="why" points=4\n# **written: why** Say why.\n#\n# ### BEGIN SOLUTION\n# Because.\n# ### END SOLUTION\n'
     course.source.write_text(course.source.read_text() + "\n" + text)
     [cell] = [c for c in course.lab.student.cells if c.id == "why"]
-    assert "Because" not in cell.source and cell.metadata.nbgrader["grade"] and cell.metadata.nbgrader["solution"] and cell.metadata.nbgrader["points"] == 4
+    assert (
+        "Because" not in cell.source
+        and cell.metadata.nbgrader["grade"]
+        and cell.metadata.nbgrader["solution"]
+        and cell.metadata.nbgrader["points"] == 4
+    )
     course.replace("written: why", "written: how")
     one(course, "the first line must show `written: why`", "written: how", "why")
     course.replace("written: how", "written: why").replace('written="why" points=4', 'written="why"')
@@ -298,7 +322,12 @@ def test_a_slip_in_every_word_at_once_is_found(chosen, data):
     assert [(d.kind, d.edge, d.exact) for d in find_delimiters(f"    ### {' '.join(slips)}")] == [(kind, edge, False)]
 
 
-@given(st.sampled_from(MARKS), st.sampled_from([" ", "  ", "_", "-", "\t", ""]), st.sampled_from([str.lower, str.title, str.upper]), st.sampled_from(["# ", "#", "### ", "<!-- ", "> ", ""]))
+@given(
+    st.sampled_from(MARKS),
+    st.sampled_from([" ", "  ", "_", "-", "\t", ""]),
+    st.sampled_from([str.lower, str.title, str.upper]),
+    st.sampled_from(["# ", "#", "### ", "<!-- ", "> ", ""]),
+)
 def test_other_separators_letters_and_comment_signs_are_found(chosen, separator, letters, sign):
     kind, edge, mark = chosen
     [found] = find_delimiters(sign + letters(separator.join(mark.split())))
@@ -319,11 +348,21 @@ def test_prose_is_no_mark(prose):
 
 
 def test_marks_beside_other_text_are_found():
-    for line in ("### BEGIN HIDDEN TEST (not shown)", "print('BEGIN HIDEN TESTS')", "<!-- END SOLUTON --><p>text</p>", "NOTE BEGIN SOLUTIONS"):
+    for line in (
+        "### BEGIN HIDDEN TEST (not shown)",
+        "print('BEGIN HIDEN TESTS')",
+        "<!-- END SOLUTON --><p>text</p>",
+        "NOTE BEGIN SOLUTIONS",
+    ):
         assert len(find_delimiters(line)) == 1, line
 
 
-@given(st.lists(st.sampled_from(["x = 1", "### BEGIN SOLUTION", "### END SOLUTION", "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"]), max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(["x = 1", "### BEGIN SOLUTION", "### END SOLUTION", "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"]),
+        max_size=8,
+    )
+)
 def test_regions_balance_or_are_refused_with_a_line(lines):
     text, depth, balanced = "\n".join(lines), None, True
     for line in lines:

@@ -26,7 +26,11 @@ def wheel(tmp_path_factory):
     ignore = shutil.ignore_patterns(".git", ".venv", "workspace", "out", "dist", "build", "__pycache__", ".pytest_cache")
     shutil.copytree(ROOT, copy, ignore=ignore)
     out = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(copy)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(copy)],
+        check=True,
+        capture_output=True,
+    )
     [path] = out.glob("*.whl")
     return path
 
@@ -39,7 +43,12 @@ def secrets():
 def test_it_carries_data_labs_and_course_and_nothing_of_the_solutions(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith("dataflow_labkit-") and wheel.stat().st_size < 15 * 2**20
-    for wanted in ("labkit/_data/bench/virtual_devices.toml", f"labkit/_labs/{LAB}.ipynb", "labkit/_course.toml", "labkit/__init__.py"):
+    for wanted in (
+        "labkit/_data/bench/virtual_devices.toml",
+        f"labkit/_labs/{LAB}.ipynb",
+        "labkit/_course.toml",
+        "labkit/__init__.py",
+    ):
         assert wanted in names
     assert not [n for n in names if "solutions" in n or "tests/" in n or n.startswith(("grading", "labs"))]
 

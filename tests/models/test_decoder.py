@@ -12,13 +12,21 @@ import torch
 from labkit.models import Decoder, DecoderConfig, RopeScaling, build, generate, load_safetensors, preset, preset_names
 from labkit.models.checkpoint import CheckpointError
 
-SMALL = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_layers=3, num_heads=6, num_kv_heads=2, head_dim=8, max_positions=64)
+SMALL = dict(
+    vocab_size=97, hidden_size=48, intermediate_size=80, num_layers=3, num_heads=6, num_kv_heads=2, head_dim=8, max_positions=64
+)
 CONFIGS = {
     "llama": DecoderConfig(**SMALL, norm_eps=1e-5),
     "llama-scaled": DecoderConfig(**SMALL, rope_theta=500000.0, rope_scaling=RopeScaling(8.0, 1.0, 4.0, 16), tied_embeddings=True),
     "qwen2": DecoderConfig(**SMALL, family="qwen2", norm_eps=1e-6, qkv_bias=True, tied_embeddings=True, rope_theta=1e6),
     "granite": DecoderConfig(
-        **SMALL, family="granite", embedding_multiplier=12.0, attention_multiplier=0.11, residual_multiplier=0.22, logits_scaling=7.0, tied_embeddings=True
+        **SMALL,
+        family="granite",
+        embedding_multiplier=12.0,
+        attention_multiplier=0.11,
+        residual_multiplier=0.22,
+        logits_scaling=7.0,
+        tied_embeddings=True,
     ),
 }
 
@@ -39,7 +47,10 @@ def reference(config: DecoderConfig):
             "high_freq_factor": s.high_freq_factor, "original_max_position_embeddings": s.original_max_positions,
         }  # fmt: skip
     if config.family == "granite":
-        common |= {name: getattr(config, name) for name in ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")}
+        common |= {
+            name: getattr(config, name)
+            for name in ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")
+        }
     kind = {"llama": "Llama", "qwen2": "Qwen2", "granite": "Granite"}[config.family]
     torch.manual_seed(3)
     model = getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, f"{kind}Config")(**common)).eval()
@@ -156,7 +167,15 @@ def test_more_positions_than_the_model_has():
         generate(Decoder(CONFIGS["llama"]), torch.zeros(1, 60, dtype=torch.int64), 10)
 
 
-@pytest.mark.parametrize("change, message", [(dict(num_kv_heads=4), "no multiple"), (dict(head_dim=7), "has to be even"), (dict(num_layers=0), "num_layers = 0"), (dict(family="bert"), "family = 'bert'")])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(num_kv_heads=4), "no multiple"),
+        (dict(head_dim=7), "has to be even"),
+        (dict(num_layers=0), "num_layers = 0"),
+        (dict(family="bert"), "family = 'bert'"),
+    ],
+)
 def test_dimensions_that_make_no_model(change, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIGS["llama"], **change)

@@ -15,4 +15,16 @@ from labkit.checks.session import ready
 CHECKS = {check.exercise: check for check in (time_once, warm_up, measure, compare, differences)}
 hand_in = partial(session.hand_in, "lab1_accelerator_landscape", CHECKS)
 
-__all__ = ["CHECKS", "compare", "differences", "grading_seed", "hand_in", "measure", "predict", "ready", "recall", "time_once", "warm_up"]
+__all__ = [
+    "CHECKS",
+    "compare",
+    "differences",
+    "grading_seed",
+    "hand_in",
+    "measure",
+    "predict",
+    "ready",
+    "recall",
+    "time_once",
+    "warm_up",
+]

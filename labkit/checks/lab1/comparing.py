@@ -104,7 +104,10 @@ compare = Check(
             lambda case, outcome, expected: abs(expected - 1) > 0.05 and close(outcome["value"]["ratio"], 1 / expected, 0.02),
             "That is the ratio the other way round: time of a over time of b.",
         ),
-        Cause(_blocked, "You timed one of the two first and the other afterwards: whatever changed in between went into the ratio. Take turns."),
+        Cause(
+            _blocked,
+            "You timed one of the two first and the other afterwards: whatever changed in between went into the ratio. Take turns.",
+        ),
         Cause(
             _always_a_first,
             "You take turns, but a always goes first, so b is always the hotter one. Let the order change: a b, b a, a b, ...",
@@ -152,7 +155,11 @@ def _differences_cases(rng):
         pair("everything differs", "plain", lambda f: {"dtype": "int8", "kind": "modelled", "device": "virtual", "threads": 64}),
         pair("the same dtype, written torch.<dtype>", "unknowns and spellings", lambda first: {"dtype": "torch." + first["dtype"]}),
         pair("no thread count in the second", "unknowns and spellings", lambda first: {}, without("threads")),
-        Case("no thread count in either", "unknowns and spellings", tuple(without("threads")(record(device="cpu", dtype="float32")) for _ in "ab")),
+        Case(
+            "no thread count in either",
+            "unknowns and spellings",
+            tuple(without("threads")(record(device="cpu", dtype="float32")) for _ in "ab"),
+        ),
         pair("thread count None in the second", "unknowns and spellings", lambda first: {"threads": None}),
     ]
 
@@ -183,7 +190,10 @@ differences = Check(
     reference=_differences_reference,
     compare=_differences_compare,
     causes=(
-        Cause(lambda case, outcome, expected: sorted(outcome["value"]) == expected, "The right names: give them in alphabetical order, each once."),
+        Cause(
+            lambda case, outcome, expected: sorted(outcome["value"]) == expected,
+            "The right names: give them in alphabetical order, each once.",
+        ),
         Cause(
             lambda case, outcome, expected: {"label", "median"} & set(outcome["value"]),
             "A label and a time are what is measured, not a condition of measuring.",
@@ -198,7 +208,13 @@ differences = Check(
         ),
     ),
     error_causes=(
-        Cause(lambda case, outcome, expected: outcome["error"]["type"] == "KeyError", "A record may lack a condition: look it up with `.get`."),
-        Cause(lambda case, outcome, expected: outcome["error"]["type"] == "AttributeError", "A condition may be None: test that first."),
+        Cause(
+            lambda case, outcome, expected: outcome["error"]["type"] == "KeyError",
+            "A record may lack a condition: look it up with `.get`.",
+        ),
+        Cause(
+            lambda case, outcome, expected: outcome["error"]["type"] == "AttributeError",
+            "A condition may be None: test that first.",
+        ),
     ),
 )

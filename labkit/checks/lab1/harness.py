@@ -22,7 +22,11 @@ def _measure_cases(rng):
             label,
             group,
             (Work("kernel"), Device()),
-            {"threads": threads, "min_samples": min_samples, "block_s": max(1e-4, RESOLVABLE * device.get("clock_resolution_s", 0.0))},
+            {
+                "threads": threads,
+                "min_samples": min_samples,
+                "block_s": max(1e-4, RESOLVABLE * device.get("clock_resolution_s", 0.0)),
+            },
             device={"seed": rng.randrange(10**6), "cores": 8, **device},
             works={"kernel": {"seconds": seconds, "parallel_fraction": parallel}},
         )
@@ -34,9 +38,24 @@ def _measure_cases(rng):
     return [
         case("a cold device", "cold and noisy", cold, rng.uniform(1e-4, 1e-3), 1),
         case("a device with outliers", "cold and noisy", noisy, rng.uniform(2e-4, 1e-3), 1),
-        case("cold, with outliers", "cold and noisy", {**cold, **noisy, "jitter": 0.01}, rng.uniform(2e-4, 1e-3), 1, min_samples=40),
-        case(f"a clock that ticks every {microseconds(coarse['clock_resolution_s'])}", "coarse clock", coarse, rng.uniform(12e-6, 30e-6), 1),
-        case(f"{threads} threads asked for on a device set to 1", "threads", {"threads": 1}, rng.uniform(2e-4, 1e-3), threads, parallel=0.9),
+        case(
+            "cold, with outliers", "cold and noisy", {**cold, **noisy, "jitter": 0.01}, rng.uniform(2e-4, 1e-3), 1, min_samples=40
+        ),
+        case(
+            f"a clock that ticks every {microseconds(coarse['clock_resolution_s'])}",
+            "coarse clock",
+            coarse,
+            rng.uniform(12e-6, 30e-6),
+            1,
+        ),
+        case(
+            f"{threads} threads asked for on a device set to 1",
+            "threads",
+            {"threads": 1},
+            rng.uniform(2e-4, 1e-3),
+            threads,
+            parallel=0.9,
+        ),
         case("1 thread asked for on a device set to 8", "threads", {"threads": 8}, rng.uniform(2e-4, 1e-3), 1, parallel=0.9),
     ]
 
@@ -99,13 +118,16 @@ measure = Check(
     compare=_measure_compare,
     causes=(
         Cause(
-            lambda case, outcome, expected: outcome["value"]["median"] < 0.5 * expected["kernel"]
-            and not case.device.get("clock_resolution_s"),
+            lambda case, outcome, expected: (
+                outcome["value"]["median"] < 0.5 * expected["kernel"] and not case.device.get("clock_resolution_s")
+            ),
             "Faster than the kernel can run: the clock was stopped before the device had finished, or the time was divided by the calls twice.",
         ),
         Cause(
-            lambda case, outcome, expected: close(outcome["value"]["median"], statistics.fmean(outcome["value"]["samples"]), 1e-9)
-            and not close(outcome["value"]["median"], statistics.median(outcome["value"]["samples"]), 1e-9),
+            lambda case, outcome, expected: (
+                close(outcome["value"]["median"], statistics.fmean(outcome["value"]["samples"]), 1e-9)
+                and not close(outcome["value"]["median"], statistics.median(outcome["value"]["samples"]), 1e-9)
+            ),
             "That is the mean of your samples: a few slow calls moved it. The median does not see how slow they were.",
         ),
         Cause(
@@ -113,8 +135,10 @@ measure = Check(
             "A short call disappears between two ticks: double the calls in a block until the block lasts `block_s`.",
         ),
         Cause(
-            lambda case, outcome, expected: outcome["device"]["num_threads"] != case.device.get("threads", 1)
-            and outcome["value"]["threads"] == case.kwargs["threads"],
+            lambda case, outcome, expected: (
+                outcome["device"]["num_threads"] != case.device.get("threads", 1)
+                and outcome["value"]["threads"] == case.kwargs["threads"]
+            ),
             "Put the thread count back when you are done, so that the next measurement does not inherit it.",
         ),
         Cause(_measure_first_calls, "Your first samples are slow and the last are not: warm up before you keep samples."),

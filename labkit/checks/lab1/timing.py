@@ -79,21 +79,27 @@ time_once = Check(
     reference=_time_once_reference,
     compare=_time_once_compare,
     causes=(
-        Cause(_read_only_the_launch, "That is the launch alone: the host had only put the kernel into the queue when the clock was stopped."),
+        Cause(
+            _read_only_the_launch,
+            "That is the launch alone: the host had only put the kernel into the queue when the clock was stopped.",
+        ),
         Cause(_read_milliseconds, "The digits are right and the unit is not: the clock counts seconds, and so does the answer."),
         Cause(
-            lambda case, outcome, expected: outcome["device"]["synchronizations"] > 0 and close(outcome["value"], round(expected, 6), 1e-9),
+            lambda case, outcome, expected: (
+                outcome["device"]["synchronizations"] > 0 and close(outcome["value"], round(expected, 6), 1e-9)
+            ),
             "Somebody rounded: keep what the clock says.",
         ),
-        Cause(_read_earlier_work, "Some of the earlier kernel is in your time: the device was still busy with it when your clock started."),
+        Cause(
+            _read_earlier_work,
+            "Some of the earlier kernel is in your time: the device was still busy with it when your clock started.",
+        ),
         Cause(
             lambda case, outcome, expected: bool(case.before) and outcome["value"] < expected,
             "The wait for the earlier kernel was taken out of the wrong place: start the clock when the device is idle.",
         ),
     ),
 )
-
-
 
 
 def _warm_up_cases(rng):
@@ -113,7 +119,9 @@ def _warm_up_cases(rng):
         cold = {"first_call_s": rng.uniform(0.02, 0.2), "warmup_factor": slow, "warmup_calls": decay}
         cases.append(case(f"a cold device, window {window}, tolerance 2 %", "cold device", cold, 300, window, 0.02))
     window = rng.randint(6, 9)
-    cases.append(case(f"a device that is warm from the first call, window {window}", "warm and never steady", {}, 100, window, 0.01))
+    cases.append(
+        case(f"a device that is warm from the first call, window {window}", "warm and never steady", {}, 100, window, 0.01)
+    )
     limit = rng.randint(30, 60)
     restless = {"jitter": 0.4}
     cases.append(case(f"a device that never settles, limit {limit}", "warm and never steady", restless, limit, 8, 0.001))
