@@ -28,6 +28,15 @@ def checking(exercise: str):
         _checking.remove(exercise)
 
 
+def refuse_truth(what: str) -> None:
+    """Raises TwinRefused while any exercise is being checked: what a harness has to find out is not there to be looked up."""
+    if _checking:
+        raise TwinRefused(
+            f"{what} tells what an exercise has to measure, so it does not answer while exercise `{_checking[-1]}` is being checked. "
+            "Use the clock, as on a device whose truth nobody knows."
+        )
+
+
 def twin(exercise: str):
     """Decorator: the function is the library's version of `exercise`."""
 

@@ -16,6 +16,8 @@ import random
 from collections import Counter, deque
 from collections.abc import Mapping
 
+from labkit.guard import refuse_truth
+
 from .virtual_parameters import PARAMETERS, checked_parameters, profile_parameters
 
 EVENTS_REPORTED = 4000
@@ -70,6 +72,7 @@ class VirtualWork:
     @property
     def one_thread_seconds(self) -> float:
         """Steady kernel time on one thread, seconds, in this dtype."""
+        refuse_truth("VirtualWork.one_thread_seconds")
         return self._seconds[self.dtype]
 
     def __repr__(self) -> str:
@@ -117,8 +120,7 @@ class VirtualDevice:
         self._counts: Counter[str] = Counter()
         self.events: list[tuple[str, str, float]] = []
         """(kind, name, host time when it began), kind one of "launch", "synchronize", "clock"."""
-        self.kernels: list[tuple[str, float, float]] = []
-        """(name, start, stop) of every kernel, seconds, in the order of execution: what the host cannot see."""
+        self._kernels: list[tuple[str, float, float]] = []
         self.host_spans: list[tuple[str, str, float, float]] = []
         """(kind, name, start, stop) of every event: what the host did, waiting included."""
 
@@ -139,7 +141,14 @@ class VirtualDevice:
 
     def description(self) -> dict:
         """The parameters that make this device, as a JSON dict; what has happened on it is not part of it."""
+        refuse_truth("VirtualDevice.description")
         return dict(self._parameters)
+
+    @property
+    def kernels(self) -> list[tuple[str, float, float]]:
+        """(name, start, stop) of every kernel, seconds, in the order of execution: what the host cannot see."""
+        refuse_truth("VirtualDevice.kernels")
+        return self._kernels
 
     # -- the four that every device has (labkit.bench.devices.Device) --
 
@@ -213,14 +222,18 @@ class VirtualDevice:
         calls=k: what a synchronizing clock reads per call around k calls in a row, with launches, synchronization and clock
         reading in it: nearly the kernel's time for long kernels and large k, never less than launch_s.
         """
+        refuse_truth("VirtualDevice.steady_seconds")
         self._own(work)
-        p, threads = work.parallel_fraction, min(self._threads, self._parameters["cores"])
-        kernel = work.one_thread_seconds * ((1 - p) + p / threads)
+        kernel = self._steady(work)
         if calls is None:
             return kernel
         if not isinstance(calls, int) or isinstance(calls, bool) or calls < 1:
             raise ValueError(f"calls = {calls!r}: expected an integer >= 1, or None for the kernel alone")
         return (self._until_synchronized(kernel, calls) + self._parameters["clock_read_s"]) / calls
+
+    def _steady(self, work: VirtualWork) -> float:
+        p, threads = work.parallel_fraction, min(self._threads, self._parameters["cores"])
+        return work._seconds[work.dtype] * ((1 - p) + p / threads)
 
     def idle(self, seconds: float) -> None:
         """The host does something else for `seconds` >= 0; the device works on."""
@@ -301,12 +314,12 @@ class VirtualDevice:
         self._host_s += values["launch_s"]
         self._record_end()
 
-        seconds = self.steady_seconds(work) * self._disturbance(call)
+        seconds = self._steady(work) * self._disturbance(call)
         start = max(self._host_s, self._device_free_s)
         self._device_free_s = start + seconds
         self._busy_s += seconds
         self._queue.append(self._device_free_s)
-        self.kernels.append((work.name, start, self._device_free_s))
+        self._kernels.append((work.name, start, self._device_free_s))
 
     def _disturbance(self, call: int) -> float:
         """Factor on the steady time of the `call`-th call (from 0) of one work in one dtype."""

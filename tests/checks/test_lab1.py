@@ -102,3 +102,21 @@ def test_an_endless_warm_up_ends_with_a_reply():
 
     score = lab1.warm_up(endless)
     assert score == 0.0 and "stop at `limit`" in score.messages[0]
+
+
+LOOK_UPS = {
+    "steady_seconds": lambda work, device: (work(), device.synchronize(), device.steady_seconds(work, calls=1))[2],
+    "kernels": lambda work, device: (work(), device.synchronize(), device.kernels[-1][2] - device.kernels[-1][1])[2],
+    "one_thread_seconds": lambda work, device: (work(), device.synchronize(), work.one_thread_seconds)[2],
+    "description": lambda work, device: (work(), device.synchronize(), device.description()["launch_s"])[2],
+}
+
+
+@pytest.mark.parametrize("what", LOOK_UPS)
+def test_the_truth_cannot_be_looked_up_while_it_is_to_be_measured(what):
+    from labkit.bench.virtual import VirtualDevice
+
+    device = VirtualDevice.profile("ideal")
+    assert LOOK_UPS[what](device.work("k", 1e-3), device) > 0  # outside a check it answers
+    score = lab1.time_once(LOOK_UPS[what])
+    assert score == 0.0 and "has to measure" in score.messages[0]
