@@ -4,9 +4,9 @@ nbgrader on the command line and Formgrader read the same copy, so the grades fo
 """
 
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
-from nbgrader.preprocessors import ClearHiddenTests, Execute
+from nbgrader.preprocessors import Execute
 
-from labkit.course.preprocessors import FeedbackOutputs, RemoveInstructorCells, ScoresOnly
+from labkit.course.preprocessors import ClearHiddenTestsOfTests, FeedbackOutputs, RemoveInstructorCells, SafeCsvExport, ScoresOnly
 
 c = get_config()  # noqa: F821 - nbgrader defines it
 
@@ -27,7 +27,10 @@ c.Autograde.autograde_preprocessors = _chain
 c.GenerateAssignment.preprocessors = [RemoveInstructorCells, *GenerateAssignment.preprocessors.default_args[0]]
 
 # nbgrader's feedback holds the hidden tests.
-c.GenerateFeedback.preprocessors = [FeedbackOutputs, ClearHiddenTests, *GenerateFeedback.preprocessors.default_args[0]]
+c.GenerateFeedback.preprocessors = [FeedbackOutputs, ClearHiddenTestsOfTests, *GenerateFeedback.preprocessors.default_args[0]]
+
+# nbgrader's own CSV quotes nothing: a comma in a name shifts the columns, and a formula stays one.
+c.ExportApp.plugin_class = SafeCsvExport
 
 # Keep what learners read short.
 c.LimitOutput.max_lines = 200

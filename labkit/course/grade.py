@@ -7,6 +7,7 @@ and never stops the others. Learner code runs here without a sandbox: see gradin
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -117,12 +118,21 @@ def prepare(course: Path, lab, config: Path) -> None:
     released = course / "release" / lab.name / f"{lab.name}.ipynb"
     if source.is_file() and source.read_bytes() == data and released.is_file():
         return
+    before = {path: path.read_bytes() for path in (source, released) if path.is_file()}
     source.write_bytes(data)
     log = course / "reports" / lab.name / "release.log"
     ended = nbgrader(course, [["generate_assignment", lab.name, "--create", "--force"]], log, 300.0)
     if ended.returncode != 0 or not released.is_file():
-        source.unlink()  # so that the next attempt does not take a failed release for a finished one
-        raise CommandError(f"nbgrader could not make the release of {lab.name}: see {log}")
+        # nbgrader has removed the release already. What the class was given and graded with stays; and the next attempt must not take
+        # a failed release for a finished one.
+        source.unlink()
+        for path, content in before.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        raise CommandError(
+            f"nbgrader could not make the release of {lab.name}: see {log}. Source and release are as they were. "
+            "Once hand-ins are graded, nbgrader lets nobody add, remove or rename graded cells: take a new course folder for that"
+        )
 
 
 def nbgrader(course: Path, commands: list[list[str]], log: Path, limit_s: float):
@@ -204,10 +214,13 @@ def grade(
 
 
 def _key(course: Path, student: str, lab: str, release) -> str:
-    """Hash of all that decides a result: the hand-in's files, the release, the seed, the version."""
-    import labkit
+    """Hash of what decides a result: the hand-in's files, the source with its hidden tests, the code of the checks, the seed, the version."""
+    import labkit.checks
 
     digest = hashlib.sha256(f"{labkit.__version__}/{(course / SEED).read_text()}/{release.metadata.get('labkit')}".encode())
+    # A repaired hidden test leaves the release as it is.
+    for path in (course / "source" / lab / f"{lab}.ipynb", *sorted(Path(labkit.checks.__file__).parent.rglob("*.py"))):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     folder = course / "submitted" / student / lab
     for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
         if path.is_file() and not path.is_symlink():
@@ -217,9 +230,26 @@ def _key(course: Path, student: str, lab: str, release) -> str:
 
 def _grade_one(course: Path, lab, release, student: str, key: str, cell_timeout: float, timeout: float) -> Result:
     try:
-        return _graded(course, lab, release, Result(student, FAILED, key=key), cell_timeout, timeout)
+        result = _graded(course, lab, release, Result(student, FAILED, key=key), cell_timeout, timeout)
+        if result.status != GRADED:
+            _note_what_the_gradebook_keeps(course, lab.name, result)
+        return result
     except Exception as error:  # one student never stops the others
         return Result(student, FAILED, f"{type(error).__name__}: {error}", key=key)
+
+
+def _note_what_the_gradebook_keeps(course: Path, lab: str, result: Result) -> None:
+    """Says when nbgrader's gradebook holds points that the report does not: of an earlier hand-in. They stay, with what a person
+    wrote beside them; `nbgrader db student remove` or a new hand-in changes them."""
+    from nbgrader.api import MissingEntry
+
+    with gradebook(course) as book:
+        try:
+            kept = book.find_submission(lab, result.student).score
+        except MissingEntry:
+            return
+    if kept and kept != result.total:
+        result.notes.append(f"the gradebook still holds {kept:g} points of an earlier hand-in")
 
 
 def _graded(course: Path, lab, release, result: Result, cell_timeout: float, timeout: float) -> Result:
@@ -252,7 +282,8 @@ def _graded(course: Path, lab, release, result: Result, cell_timeout: float, tim
     log = course / "reports" / name / "logs" / f"{student}.log"
     log.unlink(missing_ok=True)
     result.log = str(log.relative_to(course))
-    chosen = [name, "--student", student, "--force"]
+    # One word with "=": an id may begin with a dash. nbgrader takes it for a glob.
+    chosen = [name, f"--student={glob.escape(student)}", "--force"]
     autograde = [
         "autograde",
         *chosen,
@@ -265,12 +296,15 @@ def _graded(course: Path, lab, release, result: Result, cell_timeout: float, tim
         result.status, result.detail = TIMED_OUT, f"over {timeout:g} s; killed"
     elif ended.returncode != 0:
         result.status, result.detail = FAILED, f"nbgrader ended with an error: see {result.log}"
+        if (course / "autograded" / student / name / f"{name}.ipynb").is_file():  # nbgrader removes it when autograde fails
+            _collect(course, lab, result, feedback=False)
+            result.detail = f"graded, but without feedback, which nbgrader could not write: see {result.log}"
     else:
         _collect(course, lab, result)
     return result
 
 
-def _collect(course: Path, lab, result: Result) -> None:
+def _collect(course: Path, lab, result: Result, feedback: bool = True) -> None:
     """Takes points from the gradebook and messages from the autograded notebook, and checks that both say the same."""
     import nbformat
 
@@ -293,6 +327,8 @@ def _collect(course: Path, lab, result: Result) -> None:
             if messages:
                 result.messages[reading.grade_id] = messages
     result.warnings = sum(1 for cell in notebook.cells if cell.metadata.get("labkit", {}).get("grading", {}).get("stderr"))
+    if not feedback:
+        return
     leaked = feedback_leaks(course, lab, student)
     if leaked:
         (course / "feedback" / student / name / f"{name}.html").unlink()
@@ -302,7 +338,8 @@ def _collect(course: Path, lab, result: Result) -> None:
 
 
 def feedback_leaks(course: Path, lab, student: str) -> list[str]:
-    """What a feedback page must not hold: hidden tests, instructor text, delimiters, the seed. (A solution in it is the student's own.)"""
+    """What a feedback page must not hold: solutions, hidden tests, instructor text, delimiters, the seed. What stands in the student's
+    own answers is the student's."""
     import html
     import re
 
@@ -310,10 +347,21 @@ def feedback_leaks(course: Path, lab, student: str) -> list[str]:
 
     path = course / "feedback" / student / lab.name / f"{lab.name}.html"
     text = html.unescape(re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8")))
-    secret = Secrets({line: what for line, what in Secrets.of([lab.master]).lines.items() if not what.startswith("solution ")})
-    found = [f"{what}: {line}" for what, line in secret.find(text)]
+    secret = Secrets.of([lab.master])
+    own = set(secret.find(own_answers(course, lab.name, student)))
+    found = [f"{what}: {line}" for what, line in secret.find(text) if (what, line) not in own]
     seed = (course / SEED).read_text().strip()
     return found + (["the grading seed"] if re.search(rf"\b{seed}\b", text) else [])
+
+
+def own_answers(course: Path, lab: str, student: str) -> str:
+    """The sources of the student's answers, as they were graded; empty when nothing was."""
+    import nbformat
+
+    path = course / REBUILT / student / lab / f"{lab}.ipynb"
+    if not path.is_file():
+        return ""
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if scores.is_answer_cell(cell))
 
 
 def as_json(results: list[Result]) -> str:

@@ -6,7 +6,12 @@ Only that configuration and the grading job import this module: it needs nbgrade
 
 from __future__ import annotations
 
-from nbgrader.preprocessors import NbGraderPreprocessor
+import builtins
+import csv
+
+from nbgrader.api import MissingEntry
+from nbgrader.plugins.export import ExportPlugin
+from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 
 from labkit.checks.score import MIMETYPE
 from labkit.course import scores
@@ -67,20 +72,29 @@ def _result(reading: scores.Reading, count):
 
 
 class FeedbackOutputs(NbGraderPreprocessor):
-    """In feedback a test cell shows its score, its messages, and the name of an error: not what ran while hidden tests ran.
+    """In feedback a test cell shows its score with the messages, any cell the name of an error, and no cell any other output.
 
-    A learner's function is called with hidden inputs and may print them; a traceback quotes the lines of the hidden tests.
+    A learner's function is called with hidden inputs. It may print them at once, keep them and print them in a later cell, or put them
+    into the display of an earlier one, so where an output stands does not say whether hidden tests had begun. A traceback quotes their lines.
     """
 
     def preprocess_cell(self, cell, resources, cell_index):
-        if not scores.is_test_cell(cell):
+        if cell.cell_type != "code":
             return cell, resources
         kept = []
+        shown = False
         for output in cell.outputs:
             if output.output_type == "error":
                 kept.append(_error_name(output))
-            elif output.output_type == "execute_result" and MIMETYPE in output.get("data", {}):
-                kept.append(output)
+            elif (
+                scores.is_test_cell(cell)
+                and not shown
+                and output.output_type == "execute_result"
+                and MIMETYPE in output.get("data", {})
+            ):
+                # Made anew from points and messages: the HTML came from the process in which the learner's code ran.
+                kept.append(_result(scores.read_test_cell(cell), cell.execution_count))
+                shown = True
         dropped = len(cell.outputs) - len(kept)
         if dropped:
             from nbformat.v4 import new_output
@@ -97,5 +111,53 @@ class FeedbackOutputs(NbGraderPreprocessor):
 def _error_name(output):
     from nbformat.v4 import new_output
 
-    name = str(output.get("ename", "Error"))[:80]
-    return new_output("error", ename=name, evalue="", traceback=[f"{name}: this cell was stopped before it could give points"])
+    # The name of a learner's own class may hold anything, also a hidden input.
+    name = str(output.get("ename", ""))
+    known = getattr(builtins, name, None)
+    name = name if isinstance(known, type) and issubclass(known, BaseException) else "Error"
+    return new_output("error", ename=name, evalue="", traceback=[f"{name}: this cell was stopped before its end"])
+
+
+class ClearHiddenTestsOfTests(ClearHiddenTests):
+    """Takes hidden tests out of test cells. A learner may write the words of the delimiter into an answer; nbgrader stops at that."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        if not scores.is_test_cell(cell):
+            return cell, resources
+        return super().preprocess_cell(cell, resources, cell_index)
+
+
+class SafeCsvExport(ExportPlugin):
+    """`nbgrader export` with the columns of nbgrader's own CSV, quoted, and with no text that a spreadsheet takes for a formula."""
+
+    def export(self, gradebook):
+        from labkit.course.grade_report import safe
+
+        keys = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
+                "late_submission_penalty", "score", "max_score")  # fmt: skip
+        with open(self.to or "grades.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(keys)
+            for assignment in gradebook.assignments:
+                for student in gradebook.students:
+                    if (self.assignment and assignment.name not in self.assignment) or (
+                        self.student and student.id not in self.student
+                    ):
+                        continue
+                    try:
+                        submission = gradebook.find_submission(assignment.name, student.id)
+                    except MissingEntry:
+                        timestamp, raw, penalty = None, 0.0, 0.0
+                    else:
+                        timestamp, raw, penalty = submission.timestamp, submission.score, submission.late_submission_penalty or 0.0
+                    about = (
+                        assignment.name,
+                        assignment.duedate,
+                        timestamp,
+                        student.id,
+                        student.last_name,
+                        student.first_name,
+                        student.email,
+                    )
+                    numbers = (raw, penalty, max(0.0, raw - penalty), assignment.max_score)
+                    writer.writerow([*(safe("" if v is None else str(v)) for v in about), *numbers])

@@ -6,7 +6,10 @@ One class is graded once for the whole file; each test looks at one student.
 from __future__ import annotations
 
 import csv
+import html
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +19,7 @@ import pytest
 from labkit import paths
 from labkit.checks import lab_checks
 from labkit.course import grade as grading
+from labkit.course.cli import CommandError
 from labkit.course.config import load_course
 from labkit.course.grade_report import safe
 from labkit.course.proof import Lab
@@ -75,7 +79,6 @@ def course(lab, solutions, tmp_path_factory):
     submit("solved", handed_in(lab, solutions))
     submit("unsolved", handed_in(lab, {}))
     submit("half", handed_in(lab, {name: solutions[name] for name in ("time-once", "warm-up", "differences")}))
-    submit("renamed", handed_in(lab, right), f"Copy of {LAB} (1).ipynb")
     submit("broken", "{ this is not a notebook")
     (folder / "submitted" / "absent").mkdir()
 
@@ -108,7 +111,7 @@ def course(lab, solutions, tmp_path_factory):
     for c in stripped.cells:
         c.metadata.clear()
         c["id"] = f"x-{c['id']}"[:60]
-    submit("stripped", stripped)
+    submit("stripped", stripped, f"Copy of {LAB} (1).ipynb")
     lost = handed_in(lab, right)
     for c in lost.cells:
         c.metadata.clear()
@@ -133,10 +136,10 @@ def test_every_student_ends_with_a_status(course):
     _, results = course
     status = {student: r.status for student, r in results.items()}
     assert status == {
-        "solved": "graded", "unsolved": "graded", "half": "graded", "renamed": "graded", "tampered": "graded", "odd": "graded", "stripped": "graded",
-        "fake": "graded", "broken": "unreadable", "absent": "missing", "killer": status["killer"], "lost": "unmatched",
+        "solved": "graded", "unsolved": "graded", "half": "graded", "tampered": "graded", "odd": "graded", "stripped": "graded",
+        "fake": "graded", "broken": "unreadable", "absent": "missing", "killer": "failed", "lost": "unmatched",
     }  # fmt: skip
-    assert status["killer"] in ("graded", "failed") and results["killer"].total == 0.0
+    assert results["killer"].total == 0.0 and results["killer"].log
 
 
 def test_the_gradebook_says_the_same_through_nbgraders_api(course):
@@ -219,8 +222,8 @@ def test_an_edited_and_a_deleted_test_cell_are_restored(course):
 
 def test_a_renamed_notebook_is_graded_and_the_hand_in_untouched(course):
     folder, results = course
-    assert results["renamed"].total == 2.0 and "Copy of" in results["renamed"].notes[0]
-    assert [p.name for p in (folder / "submitted" / "renamed" / LAB).iterdir()] == [f"Copy of {LAB} (1).ipynb"]
+    assert results["stripped"].total == 2.0 and "Copy of" in results["stripped"].notes[0]
+    assert [p.name for p in (folder / "submitted" / "stripped" / LAB).iterdir()] == [f"Copy of {LAB} (1).ipynb"]
 
 
 def test_lost_metadata_is_found_by_the_visible_id_and_never_a_silent_zero(course):
@@ -316,3 +319,180 @@ def test_usage_errors_end_with_2(tmp_path, arguments, message):
         [sys.executable, "-m", "labkit", "grade", str(tmp_path / "c"), *arguments], capture_output=True, text=True, env=os.environ
     )
     assert done.returncode == 2 and message in done.stderr
+
+
+# -- a small lab: what a hand-in can do to feedback, gradebook and course folder -----------------------------------------------------
+
+KEEPS = """# exercise: double
+from IPython.display import display
+shown = display("before", display_id=True)
+seen = []
+def double(n):
+    print("AT-ONCE", n)
+    seen.append(n)
+    shown.update("INTO-AN-EARLIER-CELL %r" % seen)
+    return 2 * n
+"""
+DOUBLE = "# exercise: double\ndef double(n):\n    return n * 2\n"
+ODD = "-x(),ann"  # an option, a formula and two columns, for those who take an id as it comes
+SCALE = "# exercise: scale-all\ndef scale_all(numbers):\n    return [double(n) for n in numbers]\n"
+
+
+class Small:
+    """A course folder for the small lab, and a way to hand in."""
+
+    def __init__(self, folder):
+        from fixture_lab import NAME, write_course
+
+        self.name = NAME
+        self.fixture = write_course(folder / "lab").replace("# ![A number line with two points](attachment:line.png)\n#\n", "")
+        self.folder = folder / "course"
+        self.prepare()
+
+    def prepare(self, lab=None):
+        grading.prepare(self.folder, lab or self.fixture.lab, paths.repo_root() / "grading" / grading.CONFIG)
+
+    def submit(self, student: str, answers: dict[str, str] | str):
+        target = self.folder / "submitted" / student / self.name
+        target.mkdir(parents=True, exist_ok=True)
+        text = answers if isinstance(answers, str) else nbformat.writes(handed_in(self.fixture.lab, answers))
+        (target / f"{self.name}.ipynb").write_text(text)
+
+    def grade(self, *students: str, timeout: float = 300, resume: bool = False):
+        done = grading.grade(self.folder, self.fixture.lab, list(students), cell_timeout=60, timeout=timeout, resume=resume)
+        return {r.student: r for r in done}
+
+    def kept(self, student: str) -> float:
+        with grading.gradebook(self.folder) as book:
+            return book.find_submission(self.name, student).score
+
+    def page(self, student: str) -> str:
+        text = (self.folder / "feedback" / student / self.name / f"{self.name}.html").read_text()
+        return html.unescape(re.sub(r"<[^>]+>", "", text))
+
+    def outputs(self, student: str) -> str:
+        graded = nbformat.read(self.folder / "autograded" / student / self.name / f"{self.name}.ipynb", as_version=4)
+        return str([c.outputs for c in graded.cells if c.cell_type == "code"])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    made = Small(tmp_path_factory.mktemp("small"))
+    made.submit(ODD, {"double": DOUBLE, "scale-all": SCALE})
+    made.submit(
+        "marks",
+        {
+            "double": "# exercise: double\n# BEGIN SOLUTION\n# BEGIN HIDDEN TESTS\ndef double(n):\n    return n * 2\n",
+            "scale-all": SCALE,
+        },
+    )
+    made.submit("keeps", {"double": KEEPS, "scale-all": SCALE.replace("def", "print('LATER', seen)\ndef", 1)})
+    made.results = made.grade(ODD, "marks", "keeps")
+    return made
+
+
+def test_odd_ids_and_delimiters_in_an_answer_cost_nothing(small):
+    assert {s: (r.status, r.total, small.kept(s)) for s, r in small.results.items()} == dict.fromkeys(
+        (ODD, "marks", "keeps"), ("graded", 5.0, 5.0)
+    )
+
+
+def test_hidden_inputs_do_not_reach_feedback_at_once_or_later_or_in_an_earlier_cell(small):
+    shows = re.compile(r"(?:AT-ONCE|LATER|INTO-AN-EARLIER-CELL) [-\[]?\d")
+    assert len(set(m[:2] for m in shows.findall(small.outputs("keeps")))) == 3  # control: each way works in the graded notebook
+    assert shows.findall(small.page("keeps")) == [] and "2 of 2 points" in small.page("keeps")
+
+
+def test_a_solution_that_the_learner_did_not_write_is_a_leak(small):
+    page = small.folder / "feedback" / "keeps" / small.name / f"{small.name}.html"
+    before = page.read_text()
+    assert grading.feedback_leaks(small.folder, small.fixture.lab, "keeps") == []
+    try:
+        page.write_text(before + "<pre>first_summand, second_summand = n, n</pre>")
+        assert "solution of cell double" in grading.feedback_leaks(small.folder, small.fixture.lab, "keeps")[0]
+    finally:
+        page.write_text(before)
+
+
+@pytest.mark.parametrize("file", ["grades.csv", "nbgrader_export.csv"])
+def test_every_csv_keeps_its_columns_and_executes_nothing(small, file):
+    with (small.folder / "reports" / small.name / file).open(newline="") as source:
+        head, *rows = csv.reader(source)
+    column = head.index("student_id" if "student_id" in head else "student")
+    assert {row[column] for row in rows} >= {f"'{ODD}", "marks", "keeps"} and {len(row) for row in rows} == {len(head)}
+
+
+def test_over_the_limit_is_timed_out_with_a_log(small):
+    stubborn = (
+        "# exercise: double\nimport time\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass\n"
+    )
+    small.submit("hog", {"double": stubborn})
+    result = small.grade("hog", timeout=8)["hog"]
+    shutil.rmtree(small.folder / "submitted" / "hog")
+    assert (result.status, result.total) == ("timed_out", 0.0) and (small.folder / result.log).is_file()
+
+
+def test_points_of_an_earlier_hand_in_are_not_kept_silently(small):
+    small.submit("marks", "{")
+    result = small.grade("marks")["marks"]
+    assert result.status == "unreadable" and small.kept("marks") == 5.0
+    assert result.notes == ["the gradebook still holds 5 points of an earlier hand-in"]
+
+
+def test_a_refused_release_leaves_source_and_release_as_they_were(small):
+    files = [small.folder / part / small.name / f"{small.name}.ipynb" for part in ("source", "release")]
+    before = [file.read_bytes() for file in files]
+    lab = small.fixture.lab
+    renamed = cell(lab.master, "double-check")
+    renamed.metadata.nbgrader["grade_id"] = renamed["id"] = "twice-check"
+    with pytest.raises(CommandError, match="Source and release are as they were"):
+        small.prepare(lab)
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_resume_grades_again_when_only_a_hidden_test_changed(small, monkeypatch):
+    student, asked = ODD, []
+    monkeypatch.setattr(grading, "_grade_one", lambda *given: asked.append(given[3]) or small.results[student])
+    with monkeypatch.context() as without_export:
+        without_export.setattr(grading, "nbgrader", lambda *given: None)
+        small.grade(student, resume=True)
+    assert asked == []  # control: nothing has changed yet
+    small.fixture.replace(
+        "checks.scale(scale_all, seed=checks.grading_seed())", "checks.scale(scale_all, seed=checks.grading_seed() + 1)"
+    )
+    small.prepare()
+    monkeypatch.setattr(grading, "nbgrader", lambda *given: None)
+    small.grade(student, resume=True)
+    assert asked == [student]
+
+
+def test_the_exit_status_says_whether_anybody_needs_attention(tmp_path):
+    target = tmp_path / "c" / "submitted" / "ann" / LAB
+    command = [sys.executable, "-m", "labkit", "grade", str(tmp_path / "c"), "lab1"]
+
+    def status() -> int:
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ).returncode
+
+    assert status() == 2  # no submissions
+    target.mkdir(parents=True)
+    assert status() == 0  # missing
+    (target / f"{LAB}.ipynb").write_text("{")
+    assert status() == 1  # unreadable
+
+
+def test_a_repaired_check_of_the_lab_itself_changes_what_resume_compares(course, lab, tmp_path, monkeypatch):
+    """The checks of a lab lie in a folder of their own; a change there has to count as much as one in the protocol."""
+    import shutil
+    from pathlib import Path
+
+    import labkit.checks
+
+    folder, _ = course
+    copied = tmp_path / "checks"
+    shutil.copytree(Path(labkit.checks.__file__).parent, copied)
+    monkeypatch.setattr(labkit.checks, "__file__", str(copied / "__init__.py"))
+    before = grading._key(folder, "solved", LAB, lab.student)
+    assert grading._key(folder, "solved", LAB, lab.student) == before
+    with (copied / "lab1" / "timing.py").open("a") as file:
+        file.write("# repaired\n")
+    assert grading._key(folder, "solved", LAB, lab.student) != before
