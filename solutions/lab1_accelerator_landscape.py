@@ -205,7 +205,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Samples 9, 3, 1.01, 1.00, 1.00 with window 3 and tolerance 0.02: after which call does the rule hold for the first time? What would a rule say that looks only at the last two?</details>
 # <details><summary>Hint 3: a way in</summary>A loop with two ways out. One is the rule, tested right after a new sample arrived; the other is the count. What you return differs between the two ways out.</details>
 
-# %% exercise="warm-up" level="core" minutes=12
+# %% exercise="warm-up" level="core" minutes=11
 # exercise: warm-up
 def warm_up(work, device, window=5, tolerance=0.05, limit=100):
     """Calls `work` until its time is steady: until the last `window` samples agree within `tolerance`.
@@ -329,7 +329,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>The clock ticks every 10 us, a call takes 15 us. What can a block of one call read? Of two? Of a hundred? Which of them, divided by its calls, is within one percent?</details>
 # <details><summary>Hint 3: a way in</summary>Write a small function that times a block of n calls, with one wait before and one after, not n. Use it twice: to find n, starting from one and doubling, and then for every sample.</details>
 
-# %% exercise="measure" level="core" minutes=20
+# %% exercise="measure" level="core" minutes=21
 # exercise: measure
 def measure(work, device, threads=1, min_samples=25, block_s=1e-4):
     """Median seconds per call of `work`, with everything that a reader needs to trust it.
@@ -465,7 +465,7 @@ Markdown(
 # <details><summary>Hint 2: a smaller case</summary>Two equal kernels of 100 us; each call makes the next one 1 us slower. Write down the four samples of two rounds, once in the order a b, a b and once in the order a b, b a. What are the ratios?</details>
 # <details><summary>Hint 3: a way in</summary>Warm both up before the first round. Keep one list of ratios; whether a round is even or odd decides who goes first, not how the ratio is formed.</details>
 
-# %% exercise="compare" level="core" minutes=17
+# %% exercise="compare" level="core" minutes=16
 # exercise: compare
 def compare(a, b, device, rounds=20):
     """Time of `a` over time of `b`, from interleaved rounds.
@@ -621,7 +621,7 @@ try:
     bench.ratio(slow, fast)
 except bench.IncomparableError as refusal:
     print(refusal)
-print(f"Said so: {bench.ratio(slow, fast, across=('dtype', 'threads')):.2f} times, across dtype and threads.")
+print(f"Said so: {bench.ratio(slow, fast, across=('dtype', 'threads')):.2f} times (modelled), across dtype and threads.")
 
 # %% [markdown] id="takeaways"
 # ## Takeaways
