@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
+
+from labkit.files import write_whole
 
 
 class DamagedFile(ValueError):
@@ -14,25 +15,7 @@ class DamagedFile(ValueError):
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
     """Write `content` to `path` in one step: readers and crashes see the old file or the new one. NaN and infinity raise ValueError."""
-    path = Path(path)
-    text = json.dumps(content, indent=1, allow_nan=False)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: str | os.PathLike, *, format: str, version: int) -> dict:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from labkit.files import write_whole
 
 FILE = "predictions.json"
 
@@ -87,10 +88,8 @@ def _read(path: Path) -> dict[str, dict]:
 
 def _write(path: Path, kept: dict[str, dict]) -> str:
     _session.update(kept)
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
     except OSError as error:
         return f"It is locked for this session; it could not be saved ({error.strerror})."
     return "It is locked."

@@ -12,6 +12,7 @@ from labkit.course import proof
 from labkit.course.cli import CommandError
 from labkit.course.proof import Lab, Proved
 from labkit.course.source import Problem, SourceError, to_bytes
+from labkit.files import write_whole
 
 
 @dataclass
@@ -128,9 +129,7 @@ def write(path: Path, data: bytes) -> str:
     if path.is_file() and path.read_bytes() == data:
         return "unchanged"
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(data)
-    os.replace(part, path)
+    write_whole(path, data)
     return "written"
 
 

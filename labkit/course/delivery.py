@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.course.cli import CommandError
+from labkit.files import write_whole
 
 RECORD = Path(".labkit") / "delivered.json"
 
@@ -93,7 +94,7 @@ def deliver(labs: dict[str, Path], workspace: Path, released: Path) -> list[Deli
     try:
         for lab, source in labs.items():
             done.append(_deliver_one(lab, source, workspace, record.setdefault(lab, {})))
-            _replace(workspace / RECORD, json.dumps(record, indent=1) + "\n")
+            write_whole(workspace / RECORD, json.dumps(record, indent=1) + "\n")
     except OSError as error:
         raise CommandError(f"cannot write in {workspace}: {error.strerror or error}. Nothing of yours was changed.") from None
     return done
@@ -151,9 +152,3 @@ def _put(source: Path, target: Path) -> None:
                 os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

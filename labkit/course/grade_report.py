@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from labkit.course import report_page as page_of
+from labkit.files import write_whole
 
 
 def read_results(folder: Path) -> dict:
@@ -27,9 +28,9 @@ def write_reports(folder: Path, lab: str, results: list) -> None:
 
     results = sorted(results, key=lambda r: r.student)
     folder.mkdir(parents=True, exist_ok=True)
-    page_of.write(folder / "results.json", as_json(results))
-    page_of.write(folder / "grades.csv", as_csv(results))
-    page_of.write(folder / "report.html", _html(lab, results))
+    write_whole(folder / "results.json", as_json(results))
+    write_whole(folder / "grades.csv", as_csv(results))
+    write_whole(folder / "report.html", _html(lab, results))
 
 
 def as_csv(results: list) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 _STYLE = """
 :root{color-scheme:light dark}
@@ -55,10 +53,3 @@ def page(title: str, summary: str, *parts: str) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1><p>{escape(summary)}</p>"
         f"{''.join(parts)}</main></body></html>\n"
     )
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file whole or not at all: a reader of a half-finished run sees the last complete report."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 from labkit.course import report_page as page_of
+from labkit.files import write_whole
 
 
 def versions() -> dict[str, str]:
@@ -34,8 +35,8 @@ def write_reports(out: Path, runs: list, unsolved: bool) -> None:
     from labkit.course.run import as_json
 
     of = versions()
-    page_of.write(out / "report.json", as_json(runs, unsolved, of))
-    page_of.write(out / "report.html", _html(runs, unsolved, of))
+    write_whole(out / "report.json", as_json(runs, unsolved, of))
+    write_whole(out / "report.html", _html(runs, unsolved, of))
 
 
 def _html(runs: list, unsolved: bool, of: dict[str, str]) -> str:

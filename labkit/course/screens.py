@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.course.cli import CommandError
+from labkit.files import write_whole
 
 WIDTH, HEIGHT, NARROW = 1200, 1600, 480
 FLAGS = [
@@ -214,4 +215,4 @@ def write_index(out: Path, made: list[Pictures]) -> None:
                 for f, text in files
             )
             sections.append(report_page.section(f"{pictures.lab}: {group}", shown))
-    report_page.write(out / "index.html", report_page.page("Pictures of the labs", f"{len(made)} labs.", *sections))
+    write_whole(out / "index.html", report_page.page("Pictures of the labs", f"{len(made)} labs.", *sections))
