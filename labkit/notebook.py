@@ -10,6 +10,7 @@ from importlib import metadata
 
 import labkit
 from labkit.checks import prediction, session
+from labkit.versions import numbers
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,13 @@ def start(lab: str, built_with: str) -> Started:
     notes = [
         f"{name} is not installed: install the package with its dependencies." for name, v in versions.items() if v == "missing"
     ]
-    if _numbers(built_with) < _numbers(labkit.__version__):
+    if numbers(built_with) < numbers(labkit.__version__):
         notes.append(
             f"This notebook was built with labkit {built_with}, older than the installed {labkit.__version__}: get the current notebook "
             "(`labkit start` puts it beside yours) or install the older package."
         )
-    elif _numbers(built_with) > _numbers(labkit.__version__):
+    elif numbers(built_with) > numbers(labkit.__version__):
         notes.append(
             f"This notebook needs labkit {built_with}; installed is {labkit.__version__}. Update the package, then restart the kernel."
         )
     return Started(lab, versions, tuple(notes))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from labkit.course.cli import CommandError
 from labkit.files import write_whole
+from labkit.versions import numbers
 
 RECORD = Path(".labkit") / "delivered.json"
 
@@ -25,7 +26,7 @@ class Edition:
 
     def newer_than(self, other: Edition) -> bool:
         """Another build of the same or a later version. An older package never offers its older lab."""
-        return self.build != other.build and _numbers(self.version) >= _numbers(other.version)
+        return self.build != other.build and numbers(self.version) >= numbers(other.version)
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,6 @@ class Delivered:
     state: str
     file: Path
     said: str = ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())
 
 
 def edition(path: Path) -> Edition | None:

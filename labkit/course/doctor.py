@@ -9,16 +9,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
 import labkit
+from labkit.versions import numbers
 
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
-SUPPORTED_PYTHON = ((3, 11), (3, 14))
 REQUIRED = ("torch", "numpy", "pandas", "matplotlib", "ipywidgets", "IPython", "safetensors", "rich", "orjson")
-# The least versions that a checkout without installed metadata falls back on; the distribution's own requirements win.
-LEAST = {"torch": (2, 11), "numpy": (2,), "pandas": (2, 2), "ipywidgets": (7, 7), "IPython": (7, 34)}
 EXTRAS = {"lab": ("jupyterlab", "ipykernel"), "course": ("nbgrader", "papermill", "jupytext", "nbclient", "nbconvert")}
 
 
@@ -79,26 +78,50 @@ def examine() -> list[Finding]:
     ]
 
 
+def requirements() -> tuple[str, dict[str, str]]:
+    """(range of Python, {package in lower case: range}) of the light installation: the installed distribution's own, else pyproject.toml's."""
+    try:
+        about = metadata.metadata("dataflow-labkit")
+        python, lines = about["Requires-Python"] or "", metadata.requires("dataflow-labkit") or []
+    except metadata.PackageNotFoundError:
+        from labkit import paths
+
+        root = paths.repo_root()
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"] if root else {}
+        python, lines = project.get("requires-python", ""), project.get("dependencies", [])
+    light = (re.match(r"([A-Za-z0-9._-]+)\s*([^;]*)", line) for line in lines if "extra ==" not in line)
+    return python, {found[1].lower(): found[2].strip() for found in light if found}
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Whether a version lies in a range of `>=` and `<` clauses, the only ones that this project writes."""
+    for clause in filter(None, (part.strip() for part in wanted.split(","))):
+        if clause.startswith(">="):
+            good = numbers(version) >= numbers(clause[2:])
+        elif clause.startswith("<") and clause[1] != "=":
+            good = numbers(version) < numbers(clause[1:])
+        else:
+            raise ValueError(f"range {wanted!r}: expected clauses with >= or <, got {clause!r}")
+        if not good:
+            return False
+    return True
+
+
 def _python() -> Finding:
-    version, (low, high) = sys.version_info[:2], SUPPORTED_PYTHON
-    if low <= version < high:
-        return Finding("Python", platform.python_version(), OK)
-    return Finding("Python", platform.python_version(), BROKEN, "install Python 3.11, 3.12 or 3.13 and make the environment anew")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+    version, wanted = platform.python_version(), requirements()[0]
+    if fits(version, wanted):
+        return Finding("Python", version, OK)
+    return Finding("Python", version, BROKEN, f"the labs need {wanted}: install such a Python and make the environment anew")
 
 
 def _package(name: str) -> Finding:
+    wanted = requirements()[1].get(name.lower(), "")
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, "not installed", BROKEN, f"pip install {name.lower()}, or reinstall dataflow-labkit")
-    least = LEAST.get(name)
-    if least and _numbers(version) < least:
-        wanted = ".".join(map(str, least))
-        return Finding(name, version, BROKEN, f"the labs need {wanted} or newer: pip install -U {name.lower()}")
+    if not fits(version, wanted):
+        return Finding(name, version, BROKEN, f'the labs need {wanted}: pip install -U "{name.lower()}{wanted}"')
     return Finding(name, version, OK)
 
 

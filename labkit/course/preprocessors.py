@@ -15,19 +15,15 @@ from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 
 from labkit.checks.score import MIMETYPE
 from labkit.course import scores
+from labkit.course.source import is_instructor
 
 
 class RemoveInstructorCells(NbGraderPreprocessor):
     """Takes the instructor's cells out of what is released. They stay in source/."""
 
     def preprocess(self, nb, resources):
-        nb.cells = [cell for cell in nb.cells if not is_instructor_cell(cell)]
+        nb.cells = [cell for cell in nb.cells if not is_instructor(cell)]
         return nb, resources
-
-
-def is_instructor_cell(cell) -> bool:
-    """True for a cell that is never released (header `instructor="true"` in solutions/)."""
-    return bool(cell.metadata.get("labkit", {}).get("instructor"))
 
 
 class ScoresOnly(NbGraderPreprocessor):

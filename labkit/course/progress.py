@@ -14,7 +14,6 @@ class LabProgress:
 
         self._console = console or Console(stderr=True)
         self._live = self._console.is_terminal
-        self._unit = unit
         self._lock = threading.Lock()
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed:.0f}/{task.total:.0f} " + unit),

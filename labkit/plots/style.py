@@ -19,7 +19,6 @@ INK, QUIET, GRID = "#1a1a1a", "#5a5a5a", "#d9d9d9"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7a5c00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 KIND_HATCH = {"measured": "", "recorded": "//", "published": "xx", "modelled": ".."}
-KIND_MARKER = {"measured": "o", "recorded": "s", "published": "^", "modelled": "D"}
 
 _RC = {
     "font.family": "DejaVu Sans",  # carried by matplotlib: the same glyphs, and bytes, everywhere

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+from labkit.course.cli import CommandError
+from labkit.course.screens import FLAGS, find_chromium
 
 
 def pytest_collection_modifyitems(items):
@@ -25,17 +23,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-def chromium_path() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for path in map(shutil.which, names) if path), None)
-
-
 @pytest.fixture(scope="session")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `dev`)")
-    path = chromium_path()
-    if path is None:
-        pytest.skip("no Chromium on PATH (Debian, Ubuntu: the package chromium)")
+    try:
+        path = find_chromium()
+    except CommandError as error:
+        pytest.skip(str(error))
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield started

@@ -65,6 +65,30 @@ def test_a_version_below_the_range_is_broken(monkeypatch, version, status):
     assert doctor._package("torch").status == status
 
 
+def test_the_ranges_are_those_of_the_project_and_not_a_copy():
+    import tomllib
+
+    from labkit import paths
+
+    project = tomllib.loads((paths.repo_root() / "pyproject.toml").read_text())["project"]
+    python, packages = doctor.requirements()
+    assert set(python.split(",")) == set(project["requires-python"].split(","))
+    assert {name + wanted for name, wanted in packages.items()} == set(project["dependencies"])
+
+
+@pytest.mark.parametrize(
+    "version, wanted, inside",
+    [("3.13.9", ">=3.11,<3.14", True), ("3.14.0", ">=3.11,<3.14", False), ("2.9", ">=2.11", False), ("1", "", True)],
+)
+def test_ranges_compare_numbers_and_not_text(version, wanted, inside):
+    assert doctor.fits(version, wanted) is inside
+
+
+def test_a_range_that_it_cannot_read_is_no_silent_ok():
+    with pytest.raises(ValueError, match="expected clauses"):
+        doctor.fits("1.0", "~=1.0")
+
+
 def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
     def nothing(name):
         raise doctor.metadata.PackageNotFoundError(name)
