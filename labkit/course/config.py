@@ -37,7 +37,8 @@ class Course:
     """What course.toml says.
 
     repository: "OWNER/REPO" with the sources and solutions. student_tree: "OWNER/REPO" of the released tree, which badges
-    point at. tag: the released version. labs: file name of a lab -> its weight in the course result. pass_mark: in (0, 1].
+    point at. tag: the released version. labs: file name of a lab -> its weight in the course result. pass_mark: in (0, 1], the weighted
+    result that passes the course. lab_done: in (0, 1], the share of its points from which a lab counts as completed.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Course:
     student_tree: str
     labs: dict[str, float] = field(default_factory=dict)
     pass_mark: float = 0.7
+    lab_done: float = 0.5
 
 
 def available_labs(root: Path | None = None) -> list[str]:
@@ -109,7 +111,7 @@ def load_course(path: Path | None = None) -> Course:
         raise CourseError(f"{path}: not valid TOML: {error}") from None
     _only(path, "", data, {"course", "labs"})
     course, labs = _table(path, data, "course"), _table(path, data, "labs")
-    required = ("name", "repository", "student_tree", "tag", "pass_mark")
+    required = ("name", "repository", "student_tree", "tag", "pass_mark", "lab_done")
     _only(path, "course.", course, set(required))
     missing = [key for key in required if key not in course]
     if missing:
@@ -123,9 +125,10 @@ def load_course(path: Path | None = None) -> Course:
             "name the repository of the released student tree, or every badge leads learners to the solutions"
         )
     _text(path, "course.tag", course["tag"], _TAG, 'a tag such as "v0.1.0"')
-    pass_mark = _number(path, "course.pass_mark", course["pass_mark"])
-    if not 0 < pass_mark <= 1:
-        raise CourseError(f"{path}: course.pass_mark is {pass_mark:g}; expected a share above 0 and at most 1, such as 0.7")
+    shares = {key: _number(path, f"course.{key}", course[key]) for key in ("pass_mark", "lab_done")}
+    for key, share in shares.items():
+        if not 0 < share <= 1:
+            raise CourseError(f"{path}: course.{key} is {share:g}; expected a share above 0 and at most 1, such as 0.7")
     weights = {}
     for lab, weight in labs.items():
         if not _LAB_NAME.fullmatch(lab):
@@ -135,7 +138,7 @@ def load_course(path: Path | None = None) -> Course:
             raise CourseError(f"{path}: labs.{lab} is {weights[lab]:g}; expected a weight of 0 or more")
     if not sum(weights.values()) > 0:
         raise CourseError(f"{path}: [labs] gives no lab a weight above 0")
-    return Course(course["name"], course["repository"], course["tag"], course["student_tree"], weights, pass_mark)
+    return Course(course["name"], course["repository"], course["tag"], course["student_tree"], weights, **shares)
 
 
 def _table(path: Path, data: dict, key: str) -> dict:

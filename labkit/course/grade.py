@@ -28,12 +28,17 @@ CONFIG, SEED = "nbgrader_config.py", "grading_seed"
 
 @dataclass
 class Result:
-    """One student: status, points per exercise (grade id of the test cell -> points), what there is to say."""
+    """One student: status, points per exercise (grade id of the test cell -> points), what there is to say.
+
+    written: grade id of an answer that a person reads -> points given, or None while it waits. maximum: of tests and written answers.
+    """
 
     student: str
     status: str
     detail: str = ""
     points: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float | None] = field(default_factory=dict)
+    waiting: float = 0.0
     maximum: float = 0.0
     messages: dict[str, list[str]] = field(default_factory=dict)
     warnings: int = 0
@@ -43,7 +48,7 @@ class Result:
 
     @property
     def total(self) -> float:
-        return sum(self.points.values())
+        return sum(self.points.values()) + sum(points or 0.0 for points in self.written.values())
 
 
 def add_arguments(parser) -> None:
@@ -187,7 +192,7 @@ def grade(
     """Grades the students one by one and writes the report after each, so that an interrupted batch keeps what is done."""
     import nbformat
 
-    from labkit.course import grade_report
+    from labkit.course import course_result, grade_report
     from labkit.course.progress import LabProgress
 
     release = nbformat.read(course / "release" / lab.name / f"{lab.name}.ipynb", as_version=4)
@@ -201,6 +206,8 @@ def grade(
             done = before.get(student)
             if resume and done is not None and done.key == key and done.status in (GRADED, MISSING):
                 results[student] = done
+                if done.status == GRADED:  # a person may have graded in the meantime
+                    _read_written(course, lab.name, release, done)
             else:
                 results[student] = _grade_one(course, lab, release, student, key, cell_timeout, timeout)
             counts = {status: sum(r.status == status for r in results.values()) for status in (GRADED, *ATTENTION)}
@@ -208,8 +215,10 @@ def grade(
             grade_report.write_reports(folder, lab.name, list(results.values()))
         progress.finished(lab.name, "done")
     graded = [results[student] for student in sorted(results)]
+    records = course_result.write(course, lab.course)
     nbgrader(course, [["export", "--to", str(folder / "nbgrader_export.csv")]], folder / "export.log", 300.0)
     grade_report.print_summary(graded, folder, console)
+    course_result.print_records(records, course, lab.course, console)
     return graded
 
 
@@ -259,7 +268,7 @@ def _graded(course: Path, lab, release, result: Result, cell_timeout: float, tim
 
     student, name = result.student, lab.name
     folder = course / "submitted" / student / name
-    result.maximum = sum(c.metadata.nbgrader.points for c in release.cells if scores.is_test_cell(c))
+    result.maximum = sum(c.metadata.nbgrader.points for c in release.cells if scores.is_test_cell(c) or scores.is_written_cell(c))
     path, result.notes = find_hand_in(folder, name) if folder.is_dir() else (None, [])
     if path is None:
         result.status, result.detail = (UNREADABLE, result.notes[0]) if result.notes else (MISSING, "nothing was handed in")
@@ -326,6 +335,7 @@ def _collect(course: Path, lab, result: Result, feedback: bool = True) -> None:
             messages = [*reading.messages, *([problem] if problem and problem not in reading.messages else [])]
             if messages:
                 result.messages[reading.grade_id] = messages
+    _read_written(course, name, notebook, result)
     result.warnings = sum(1 for cell in notebook.cells if cell.metadata.get("labkit", {}).get("grading", {}).get("stderr"))
     if not feedback:
         return
@@ -335,6 +345,19 @@ def _collect(course: Path, lab, result: Result, feedback: bool = True) -> None:
         result.status, result.detail = FAILED, f"feedback withdrawn, it would show {leaked[0]}"
     else:
         result.status = GRADED
+
+
+def _read_written(course: Path, lab: str, notebook, result: Result) -> None:
+    """Takes the points of answers in words from the gradebook: given by a person, 0 for an untouched cell, or waiting.
+
+    nbgrader marks a hand-graded answer as waiting again whenever it is autograded again; --resume grades nobody again who is done.
+    """
+    result.written, result.waiting = {}, 0.0
+    with gradebook(course) as book:
+        for cell in filter(scores.is_written_cell, notebook.cells):
+            kept = book.find_grade(cell.metadata.nbgrader.grade_id, lab, lab, result.student)
+            result.written[kept.name] = None if kept.needs_manual_grade else float(kept.score)
+            result.waiting += float(kept.max_score) if kept.needs_manual_grade else 0.0
 
 
 def feedback_leaks(course: Path, lab, student: str) -> list[str]:

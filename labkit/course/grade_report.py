@@ -35,16 +35,29 @@ def write_reports(folder: Path, lab: str, results: list) -> None:
 
 def as_csv(results: list) -> str:
     """One row per student. A text that a spreadsheet would take for a formula starts with an apostrophe."""
-    exercises = exercises_of(results)
+    exercises, written = exercises_of(results), written_of(results)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", "status", "total", "max", *exercises, "stderr warnings", "detail", "notes"])
+    writer.writerow(
+        ["student", "status", "total", "max", "waiting for a person", *exercises, *written, "stderr warnings", "detail", "notes"]
+    )
     for r in results:
         graded = r.status == "graded"
         points = [r.points.get(e, "") for e in exercises]
+        points += ["" if r.written.get(name) is None else r.written[name] for name in written]
         total = f"{r.total:g}" if graded else ""
         writer.writerow(
-            [safe(r.student), r.status, total, f"{r.maximum:g}", *points, r.warnings, safe(r.detail), safe("; ".join(r.notes))]
+            [
+                safe(r.student),
+                r.status,
+                total,
+                f"{r.maximum:g}",
+                f"{r.waiting:g}",
+                *points,
+                r.warnings,
+                safe(r.detail),
+                safe("; ".join(r.notes)),
+            ]
         )
     return text.getvalue()
 
@@ -59,15 +72,24 @@ def exercises_of(results: list) -> list[str]:
     return list(dict.fromkeys(name for r in results for name in r.points))
 
 
+def written_of(results: list) -> list[str]:
+    """Grade ids of all answers that a person reads, in the order of the lab."""
+    return list(dict.fromkeys(name for r in results for name in r.written))
+
+
+def _written_text(points: float | None) -> str:
+    return "waits" if points is None else f"{points:g}"
+
+
 def _html(lab: str, results: list) -> str:
-    exercises = exercises_of(results)
-    rows = [(r.student, r.status, *([f"{r.total:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)] if r.status == "graded" else [""] * (1 + len(exercises))),
+    exercises, written = exercises_of(results), written_of(results)
+    rows = [(r.student, r.status, *(_points(r, exercises, written) if r.status == "graded" else [""] * (1 + len(exercises) + len(written))),
              r.warnings, "; ".join(filter(None, [r.detail, *r.notes]))) for r in results]  # fmt: skip
     counts = {}
     for r in results:
         counts[r.status] = counts.get(r.status, 0) + 1
     summary = f"{len(results)} students: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) + "."
-    header = ("student", "status", "points", *exercises, "cells with warnings", "remarks")
+    header = ("student", "status", "points", *exercises, *written, "cells with warnings", "remarks")
     parts = [page_of.section("Students", page_of.table(f"Results of {lab}", header, rows))]
     graded = [r for r in results if r.status == "graded"]
     if graded:
@@ -84,6 +106,12 @@ def _html(lab: str, results: list) -> str:
     return page_of.page(f"Grades of {lab}", summary, *parts)
 
 
+def _points(r, exercises: list[str], written: list[str], total: str = "{0:g}") -> list[str]:
+    """Texts of a graded student's total, exercises and written answers."""
+    tests = [f"{r.points.get(e, 0):g}" for e in exercises]
+    return [total.format(r.total, r.maximum), *tests, *(_written_text(r.written.get(name)) for name in written)]
+
+
 def print_summary(results: list, folder: Path, console=None) -> None:
     """The table on the screen, what needs attention, and where the report is."""
     from rich.console import Console
@@ -91,19 +119,18 @@ def print_summary(results: list, folder: Path, console=None) -> None:
     from rich.text import Text
 
     console = console or Console()
-    exercises = exercises_of(results)
+    exercises, written = exercises_of(results), written_of(results)
     table = Table()
-    for name in ("student", "status", "points", *(e.removesuffix("-check") for e in exercises), "warnings"):
+    for name in ("student", "status", "points", *(e.removesuffix("-check") for e in exercises), *written, "warnings"):
         table.add_column(name, justify="left" if name in ("student", "status") else "right")
     for r in results:
-        points = (
-            [f"{r.total:g}/{r.maximum:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)]
-            if r.status == "graded"
-            else [""] * (1 + len(exercises))
-        )
+        empty = [""] * (1 + len(exercises) + len(written))
+        points = _points(r, exercises, written, "{0:g}/{1:g}") if r.status == "graded" else empty
         table.add_row(Text(r.student), r.status, *points, str(r.warnings))
     console.print(table)
     for r in results:
+        if r.status == "graded" and r.waiting:
+            console.print(f"{r.student}: {r.waiting:g} points wait for a person", markup=False, highlight=False)
         if r.detail and r.status != "missing":
             console.print(f"{r.student}: {r.status}: {r.detail}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)

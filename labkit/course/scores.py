@@ -33,6 +33,12 @@ def is_test_cell(cell) -> bool:
     return cell.get("cell_type") == "code" and bool(mark.get("grade")) and not mark.get("solution")
 
 
+def is_written_cell(cell) -> bool:
+    """True for an answer in words that a person grades: nbgrader marks it as graded and as a place for an answer."""
+    mark = cell.get("metadata", {}).get("nbgrader", {})
+    return bool(mark.get("grade")) and bool(mark.get("solution"))
+
+
 def is_answer_cell(cell) -> bool:
     """True for a cell that the learner fills in (code or text)."""
     return bool(cell.get("metadata", {}).get("nbgrader", {}).get("solution"))

@@ -13,6 +13,7 @@ repository = "OWNER/REPO"
 student_tree = "OWNER/REPO-student"
 tag = "v1.2.3"
 pass_mark = 0.6
+lab_done = 0.5
 
 [labs]
 lab1_accelerator_landscape = 2
