@@ -9,7 +9,7 @@ import importlib
 
 _WHERE = {
     "DecoderConfig": "config", "RopeScaling": "config", "preset": "config", "preset_names": "config", "Decoder": "decoder", "Block": "decoder",
-    "build": "decoder", "generate": "generation", "load_safetensors": "checkpoint", "CheckpointError": "checkpoint",
+    "build": "decoder", "load": "decoder", "phase_cost": "cost", "generate": "generation", "load_safetensors": "checkpoint", "CheckpointError": "checkpoint",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

@@ -186,3 +186,18 @@ def build(name: str, *, device: str = "meta", dtype: torch.dtype = torch.float32
     """A preset as a module without trained weights; on the meta device, the default, it costs no memory."""
     with torch.device(device):
         return Decoder(preset(name)).to(dtype)
+
+
+def load(name: str, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Decoder:
+    """A preset with its trained weights, in evaluation mode. Only `tiny` comes with weights; for another published model, `build` it on a
+    device with memory and call `load_safetensors` with its checkpoint. Raises ValueError for a preset without weights here."""
+    from labkit import paths
+    from labkit.models.checkpoint import load_safetensors
+
+    preset(name)  # an unknown name is refused before a path is made of it
+    path = paths.data_dir() / "models" / name / "model.safetensors"
+    if not path.is_file():
+        raise ValueError(
+            f"preset {name!r} has dimensions but no weights here; only tiny has both. Build it, then load_safetensors(model, checkpoint)"
+        )
+    return load_safetensors(build(name, device=device, dtype=dtype), path).eval()

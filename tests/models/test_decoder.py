@@ -9,7 +9,7 @@ import shutil
 import pytest
 import torch
 
-from labkit.models import Decoder, DecoderConfig, RopeScaling, build, generate, load_safetensors, preset, preset_names
+from labkit.models import Decoder, DecoderConfig, RopeScaling, build, generate, load_safetensors, phase_cost, preset, preset_names
 from labkit.models.checkpoint import CheckpointError
 
 SMALL = dict(
@@ -263,3 +263,42 @@ def test_damaged_and_hostile_checkpoints_are_named(saved):
 def test_the_meta_device_has_nothing_to_load_into(saved):
     with pytest.raises(CheckpointError, match="meta device"):
         load_safetensors(build("qwen2.5-0.5b"), saved[0])
+
+
+def _counted(model, *arguments) -> int:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(*arguments)
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen2.5-0.5b", "granite-3.3-8b"])
+def test_flops_of_a_decode_step_are_those_of_torchs_counter(name):
+    model = build(name)
+    cache, position = model.new_cache(3, 200), torch.tensor([199], device="meta")
+    tokens = torch.zeros(3, 1, dtype=torch.int64, device="meta")
+    assert phase_cost(model.config, 3, 1, 199, 2)["flops"] == _counted(model, tokens, position, cache)
+
+
+def test_flops_of_prefill_leave_out_what_the_mask_hides_and_nothing_else():
+    model = build("qwen2.5-0.5b")
+    c = model.config
+    hidden_pairs = 64 * 64 - 64 * 65 // 2
+    counted = _counted(model, torch.zeros(2, 64, dtype=torch.int64, device="meta"))
+    assert counted - phase_cost(c, 2, 64, 0, 4)["flops"] == 4 * 2 * c.num_layers * c.num_heads * c.head_dim * hidden_pairs
+
+
+@pytest.mark.parametrize("name", ["tiny", "llama-3.1-8b"])
+def test_bytes_of_a_decode_step_are_the_matrices_the_looked_up_rows_and_the_cache(name):
+    model = build(name)
+    matrices = sum(p.numel() for n, p in model.named_parameters() if p.dim() == 2 and not n.endswith("embed_tokens.weight"))
+    head = 0 if not model.config.tied_embeddings else model.model.embed_tokens.weight.numel()
+    cache = model.config.kv_cache_elements(4, 101)
+    assert phase_cost(model.config, 4, 1, 100, 2)["bytes"] == 2 * (matrices + head + 4 * model.config.hidden_size + cache)
+
+
+@pytest.mark.parametrize("arguments", [(0, 1, 0, 2), (1, 0, 0, 2), (1, 1, -1, 2), (1, 1, 0, 0)])
+def test_counts_that_make_no_pass_are_refused(arguments):
+    with pytest.raises(ValueError, match="expected"):
+        phase_cost(preset("tiny"), *arguments)
