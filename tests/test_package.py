@@ -105,7 +105,16 @@ def test_course_tools_stay_out_of_a_learners_installation(path):
     )
 
 
-ROWS = [{"files", "guard", "paths", "versions"}, {"models"}, {"bench"}, {"machines"}, {"checks"}, {"plots", "notebook"}, {"course"}]
+ROWS = [
+    {"files", "guard", "paths", "versions"},
+    {"models"},
+    {"bench"},
+    {"machines"},
+    {"landscape"},
+    {"checks"},
+    {"plots", "notebook"},
+    {"course"},
+]
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,0 +1,122 @@
+"""Numbers that evidence points to, by id: a fact of a product, a published measurement, the weights of a model, or what a Map keeps itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from labkit.landscape.rows import QUANTITIES
+
+KINDS = ("measured", "recorded", "published", "modelled")
+_ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
+# Units of published rows -> (quantity, factor to SI).
+_PUBLISHED = {
+    "GB/s": ("byte/s", 1e9), "GB/s per core": ("byte/s", 1e9), "TFLOP/s": ("op/s", 1e12), "TFLOP/s per device": ("op/s", 1e12),
+    "TFLOP/s per chip": ("op/s", 1e12), "TOPS": ("op/s", 1e12), "s": ("s", 1.0), "ms": ("s", 1e-3), "us": ("s", 1e-6), "ns": ("s", 1e-9),
+    "tokens/s": ("token/s", 1.0), "tokens/s per request": ("token/s", 1.0), "tokens/s (median)": ("token/s", 1.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Number:
+    """value in SI units of `quantity` (byte, byte/s, op/s, s, token/s, or share from 0 to 1). about: a system, "host" or "model".
+
+    product: which product of the system, or "". label: conditions in words.
+    """
+
+    id: str
+    value: float
+    quantity: str
+    kind: str
+    about: str
+    label: str
+    source: str = ""
+    product: str = ""
+
+    def __post_init__(self):
+        if self.quantity not in QUANTITIES:
+            raise ValueError(f"{self.id}: quantity {self.quantity!r}; expected one of {', '.join(QUANTITIES)}")
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.id}: kind {self.kind!r}; expected one of {', '.join(KINDS)}")
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, (int, float))
+            or not math.isfinite(self.value)
+            or self.value <= 0
+        ):
+            raise ValueError(f"{self.id}: value {self.value!r}; expected a finite number above 0")
+
+    def as_dict(self) -> dict:
+        """Plain data; `Number(**data)` makes an equal one."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.id} = {self.value:.4g} {self.quantity} ({self.kind})"
+
+
+def number(id: str) -> Number:
+    """The number of an id that every computer can look up: `spec/PRODUCT/FIELD`, `published/ID` or `weights/PRESET/DTYPE`.
+
+    Raises ValueError for any other id, an unknown product, field, row or preset, and a fact in words or in units that no evidence uses.
+    """
+    kind, _, rest = str(id).partition("/")
+    if kind == "spec" and "/" in rest:
+        return _of_spec(id, *rest.split("/", 1))
+    if kind == "published" and rest:
+        return _of_published(id, rest)
+    if kind == "weights" and "/" in rest:
+        return _of_weights(id, *rest.split("/", 1))
+    raise ValueError(
+        f"no number {id!r}: expected spec/PRODUCT/FIELD, published/ID, weights/PRESET/DTYPE, or an id that the Map keeps"
+    )
+
+
+def _of_spec(id: str, product: str, field: str) -> Number:
+    from labkit import machines
+    from labkit.machines.quantities import UNITS
+
+    spec = machines.spec(product)
+    try:
+        fact = spec[field]
+    except KeyError as error:
+        raise ValueError(str(error.args[0])) from None
+    quantity = UNITS[fact.unit][0]
+    if isinstance(fact.value, str) or quantity not in QUANTITIES:
+        raise ValueError(f"{id}: {fact} is no number that evidence uses ({', '.join(QUANTITIES)})")
+    return Number(
+        id,
+        fact.si(quantity),
+        quantity,
+        "published",
+        spec.system,
+        f"{spec.name}, {field}: {fact}",
+        f"{fact.source} ({fact.date})",
+        spec.key,
+    )
+
+
+def _of_published(id: str, row_id: str) -> Number:
+    from labkit import machines
+
+    found = machines.published(row_id)
+    if found.unit not in _PUBLISHED:
+        raise ValueError(f"{id}: unit {found.unit!r} is none that evidence uses ({', '.join(_PUBLISHED)})")
+    quantity, factor = _PUBLISHED[found.unit]
+    about = {"GPU": "gpu", "TPU": "tpu", "Cerebras": "cerebras", "Groq": "groq", "Spyre": "spyre"}[found.system]
+    try:
+        product = machines.spec(found.product).key
+    except ValueError:
+        product = found.product
+    return Number(
+        id, found.value * factor, quantity, "published", about, f"{found.product}, {found.workload}", found.source, product
+    )
+
+
+def _of_weights(id: str, name: str, dtype: str) -> Number:
+    from labkit.models.config import preset
+
+    if dtype not in _ITEMSIZES:
+        raise ValueError(f"{id}: dtype {dtype!r}; expected one of {', '.join(_ITEMSIZES)}")
+    config = preset(name)
+    value = float(config.count_parameters() * _ITEMSIZES[dtype])
+    return Number(id, value, "byte", "modelled", "model", f"weights of {name} in {dtype}", config.source)

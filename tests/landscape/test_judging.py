@@ -1,0 +1,244 @@
+"""Rows, reference answers and verdicts: a claim by what is accepted, evidence by direction and ratio, text never."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+
+from labkit import paths
+from labkit.checks.landscape import landscape_check
+from labkit.checks.protocol import run_case
+from labkit.landscape import judge, number, row, rows, systems, vocabulary
+from labkit.landscape.judging import claim_accepted
+
+GRADING = paths.repo_root() / "grading"
+
+
+@pytest.fixture(scope="module")
+def reference():
+    spec = importlib.util.spec_from_file_location("landscape_reference", GRADING / "landscape.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.reference()
+
+
+EVIDENCE = {
+    ("memory-hierarchy", "gpu"): ["spec/a100-80/offchip_size", "spec/a100-80/l2"],
+    ("memory-hierarchy", "tpu"): ["spec/tpu-v5e/offchip_size", "spec/tpu-v5e/vmem"],
+    ("memory-hierarchy", "cerebras"): ["spec/wse-3/sram_bw", "spec/wse-3/offchip_bw"],
+    ("memory-hierarchy", "groq"): ["spec/groq-lpu-v1/sram_bw", "spec/groq-lpu-v1/host_link_bw"],
+    ("memory-hierarchy", "spyre"): ["spec/spyre/offchip_size", "spec/spyre/local_sram"],
+    ("key-trade-off", "gpu"): ["published/GPU-A10080GB-stream-scale", "published/GPU-A10080GB-smallkernel-stream"],
+    ("key-trade-off", "tpu"): ["published/TPU-v7x-gemm-32768", "published/TPU-v7x-gemm-512"],
+    ("key-trade-off", "cerebras"): ["spec/wse-3/sram_bw", "spec/wse-3/offchip_bw"],
+    ("key-trade-off", "groq"): ["weights/llama-2-70b/bfloat16", "spec/groq-lpu-v1/sram_total"],
+    ("key-trade-off", "spyre"): ["spec/a100-80/offchip_bw", "spec/spyre/offchip_bw"],
+    ("shape-sensitivity", "tpu"): ["published/TPU-v7x-gemm-32768", "published/TPU-v7x-gemm-512"],
+    ("on-chip-capacity", "cerebras"): ["spec/wse-3/sram_total", "weights/llama-3.1-8b/bfloat16"],
+    ("on-chip-capacity", "groq"): ["weights/llama-3.1-8b/bfloat16", "spec/groq-lpu-v1/sram_total"],
+    ("off-chip-bandwidth", "cerebras"): ["spec/wse-3/sram_bw", "spec/a100-80/offchip_bw"],
+    ("off-chip-bandwidth", "spyre"): ["spec/a100-80/offchip_bw", "spec/spyre/offchip_bw"],
+}
+
+
+def test_the_rows_of_the_course_are_there():
+    wanted = {
+        "lab1": {"execution-model", "memory-hierarchy", "programming-model", "who-schedules", "compiler-controls", "key-trade-off"},
+        "lab2": {"graph-capture", "scheduling-granularity", "fusion-boundaries", "data-dependent-control"},
+        "lab3": {"ir-stages", "fusion-strategy", "tiling-decision", "layout-propagation", "shape-sensitivity"},
+        "lab4": {"on-chip-capacity", "off-chip-bandwidth", "alignment", "kv-cache-strategy"},
+        "lab5": {"failure-modes", "determinism"},
+        "lab6": {"ridge-or-replacement", "binds-in-prefill", "binds-in-decode", "scale-out"},
+    }
+    assert {lab: {r.id for r in rows(lab)} for lab in wanted} == wanted and len(rows()) == 25
+
+
+def test_every_cell_has_a_reference_and_every_row_tells_machines_apart(reference):
+    for r in rows():
+        accepted = {system: tuple(reference[r.id][system]["claims"]) for system in systems()}
+        assert len(set(accepted.values())) >= 2, r.id
+        assert len(r.vocabulary) >= 4 and all(text.strip() for text in r.vocabulary.values())
+    wrong = [
+        r.id for r in rows("lab1") if len(set(r.vocabulary)) == len({c for s in systems() for c in reference[r.id][s]["claims"]})
+    ]
+    assert len(wrong) <= 3  # most rows of Lab 1 hold a claim that is right nowhere
+
+
+def test_contested_cells_say_so(reference):
+    flagged = [(r, s) for r in reference for s in systems() if "U" in reference[r][s].get("flags", "")]
+    assert ("memory-hierarchy", "spyre") in flagged and ("determinism", "spyre") in flagged and len(flagged) > 15
+    assert all(
+        reference[r][s].get("note")
+        for r in reference
+        for s in systems()
+        if "G" in reference[r][s].get("flags", "") and r == "execution-model"
+    )
+
+
+def test_the_digests_are_those_of_the_reference(reference):
+    assert subprocess.run([sys.executable, GRADING / "landscape.py", "--check"], capture_output=True).returncode == 0
+    for r in rows():
+        for system in systems():
+            accepted = {claim for claim in r.vocabulary if claim_accepted(r.id, system, claim)}
+            assert accepted == set(reference[r.id][system]["claims"])
+
+
+def test_what_ships_does_not_tell_the_answers(reference):
+    folder = paths.data_dir()
+    texts = [p.read_text(errors="replace") for p in (folder / "landscape").glob("*")]
+    texts += [p.read_text() for p in (paths.repo_root() / "labkit").rglob("*.py")]
+    reasons = [cell["reason"] for by_system in reference.values() for cell in by_system.values() if len(cell["reason"]) > 20]
+    assert not [reason for reason in reasons if any(reason in text for text in texts)]
+    assert not any("landscape_reference" in str(p) for p in folder.rglob("*"))
+    # Nowhere does a system stand beside its claim.
+    pairs = [(s, c) for r in rows() for s in systems() for c in reference[r.id][s]["claims"]]
+    assert not [p for p in pairs if any(re.search(rf"\b{p[0]}\b[^\n]{{0,20}}{re.escape(p[1])}", text) for text in texts)]
+    control = f'{pairs[0][0]} = "{pairs[0][1]}"'
+    assert re.search(rf"\b{pairs[0][0]}\b[^\n]{{0,20}}{re.escape(pairs[0][1])}", control)
+
+
+@pytest.mark.parametrize("cell", EVIDENCE, ids="/".join)
+def test_evidence_in_the_right_direction_is_right_and_turned_round_it_is_not(cell, reference):
+    row_id, system = cell
+    claim = next(c for c in reference[row_id][system]["claims"] if c in row(row_id).evidence)
+    given = {"claim": claim, "reasoning": "x", "evidence": EVIDENCE[cell]}
+    right = judge(row_id, system, given)
+    assert right.ok and right.message == "" and right.ratio >= row(row_id).evidence[claim].least
+    turned = judge(row_id, system, {**given, "evidence": EVIDENCE[cell][::-1]})
+    assert turned.claim_ok and not turned.evidence_ok
+    without = judge(row_id, system, {**given, "evidence": None})
+    assert not without.evidence_ok and "needs a pair of numbers" in without.message
+
+
+def test_every_claim_that_needs_a_number_can_be_proved(reference):
+    needed = {
+        (r.id, s) for r in rows() for s in systems() for c in reference[r.id][s]["claims"] if c in r.evidence and reference[r.id][s]["claims"][0] == c
+    }  # fmt: skip
+    assert needed == set(EVIDENCE)
+
+
+@pytest.mark.parametrize(
+    "evidence, said",
+    [
+        (["spec/tpu-v7/peak_bf16", "spec/tpu-v2/peak_bf16"], "of two products, tpu-v7 and tpu-v2"),
+        (["published/TPU-v7x-gemm-32768", "spec/t4/peak_fp16"], "is about gpu, not tpu"),
+        (["spec/tpu-v7/offchip_bw", "spec/tpu-v7/offchip_bw"], "is a bandwidth"),
+        (["published/TPU-v7x-gemm-2048", "published/TPU-v7x-gemm-512x"], "no published number"),
+        ("published/TPU-v7x-gemm-512", "needs a pair"),
+        (["published/TPU-v7x-gemm-512", "published/TPU-v7x-gemm-32768"], "The other way round it would be"),
+        (["lab1/mine", "spec/t4/l2"], "no number 'lab1/mine'"),
+        ({"a": 1}, "expected None, an id, or a pair"),
+        (["spec/tpu-v7/matrix_unit", "spec/tpu-v7/matrix_unit"], "no number that evidence uses"),
+    ],
+)
+def test_evidence_that_proves_nothing_is_told_why(evidence, said):
+    verdict = judge("key-trade-off", "tpu", {"claim": "throughput-needs-regular-shapes", "reasoning": "", "evidence": evidence})
+    assert verdict.claim_ok and not verdict.evidence_ok and said in verdict.message
+
+
+def test_a_wrong_claim_gets_a_pointer_and_not_the_answer(reference):
+    for r in rows():
+        for system in systems():
+            accepted = reference[r.id][system]["claims"]
+            for claim in set(r.vocabulary) - set(accepted):
+                verdict = judge(r.id, system, {"claim": claim, "evidence": None})
+                assert not verdict.claim_ok and r.look in verdict.message
+                assert not any(f"`{c}`" in verdict.message for c in accepted)
+
+
+def test_numbers_by_id_are_in_si_with_kind_and_source():
+    assert number("spec/groq-lpu-v1/sram_total").value == 220 * 2**20
+    assert (
+        number("weights/llama-2-70b/bfloat16").value == 2 * 68976648192
+        and number("weights/llama-2-70b/bfloat16").kind == "modelled"
+    )
+    found = number("published/GPU-A10080GB-stream-scale")
+    assert (found.value, found.quantity, found.kind, found.product) == (1732e9, "byte/s", "published", "a100-80") and found.source
+    for bad in ("", "spec", "spec/t4", "weights/tiny", "weights/tiny/int3", "elsewhere/x", "spec/L40S/l2"):
+        with pytest.raises(ValueError):
+            number(bad)
+
+
+# -- the check -----------------------------------------------------------------------------------------------------------
+
+GROUPS = {
+    "one": (2.0, ("execution-model", "memory-hierarchy", "programming-model")), "two": (1.0, ("who-schedules", "compiler-controls", "key-trade-off")),
+}  # fmt: skip
+CHECK = landscape_check("cells", "lab1", groups=GROUPS)
+
+
+def score(function):
+    cases = CHECK.cases(0)
+    return CHECK.score(cases, [run_case(case, function) for case in cases])
+
+
+@pytest.fixture(scope="module")
+def right(reference):
+    def landscape_cells(system):
+        return {
+            r.id: {"claim": reference[r.id][system]["claims"][0], "reasoning": "because", "evidence": EVIDENCE.get((r.id, system))}
+            for r in rows("lab1")
+        }
+
+    return landscape_cells
+
+
+def test_right_cells_earn_everything_and_the_seed_does_not_matter(right):
+    assert float(score(right)) == CHECK.points == 3.0
+    assert [c.to_json() for c in CHECK.cases(0)] == [c.to_json() for c in CHECK.cases(1)]
+
+
+@pytest.mark.parametrize(
+    "change, points, said",
+    [
+        (
+            lambda system, cells: cells.pop("who-schedules") if system == "groq" else None,
+            2.0,
+            "who-schedules: no cell. Who decides",
+        ),
+        (lambda system, cells: cells["who-schedules"].update(reasoning="  "), 2.0, "the reasoning is empty"),
+        (
+            lambda system, cells: cells["execution-model"].update(claim="simt-threads"),
+            0.0,
+            "is not what this machine does. Look at part 4.1",
+        ),
+        (lambda system, cells: cells["key-trade-off"].update(evidence=None), 2.0, "needs a pair of numbers"),
+        (lambda system, cells: cells.update({"who-scheduls": {}}), 0.0, "did you mean who-schedules?"),
+        (lambda system, cells: cells["who-schedules"].pop("evidence"), 2.0, "expected a dict with the keys"),
+        (lambda system, cells: cells["who-schedules"].update(claim="hardware"), 2.0, "is no claim of this row"),
+    ],
+)
+def test_what_is_wrong_loses_its_group_and_is_told(right, change, points, said):
+    def function(system):
+        cells = {name: dict(cell) for name, cell in right(system).items()}
+        change(system, cells)
+        return cells
+
+    found = score(function)
+    assert float(found) == points and said in " ".join(found.messages)
+
+
+def test_one_claim_for_every_machine_earns_nothing():
+    for claim in row("execution-model").vocabulary:
+        found = score(
+            lambda system, claim=claim: {r.id: {"claim": claim, "reasoning": "x", "evidence": None} for r in rows("lab1")}
+        )
+        assert float(found) == 0
+
+
+def test_groups_have_to_cover_the_rows():
+    with pytest.raises(ValueError, match="each row of lab1 once"):
+        landscape_check("cells", "lab1", groups={"one": (1.0, ("execution-model",))})
+
+
+def test_the_vocabulary_reads_as_a_table():
+    page = vocabulary("lab1")._repr_html_()
+    assert (
+        page.count('scope="rowgroup"') == 6
+        and "at least 100 times a capacity" in page
+        and "simt-threads" in repr(vocabulary("lab1"))
+    )
