@@ -28,7 +28,8 @@ CONFIG, SEED = "nbgrader_config.py", "grading_seed"
 
 @dataclass
 class Result:
-    """One student: status, points per exercise (grade id of the test cell -> points), what there is to say."""
+    """One student: status, points per exercise (grade id of the test cell -> points), what there is to say. continued: the grade ids of the
+    exercises that go on with the library's version; they have 0 points, and not because an attempt failed."""
 
     student: str
     status: str
@@ -36,6 +37,7 @@ class Result:
     points: dict[str, float] = field(default_factory=dict)
     maximum: float = 0.0
     messages: dict[str, list[str]] = field(default_factory=dict)
+    continued: list[str] = field(default_factory=list)
     warnings: int = 0
     notes: list[str] = field(default_factory=list)
     key: str = ""
@@ -322,6 +324,8 @@ def _collect(course: Path, lab, result: Result, feedback: bool = True) -> None:
                 kept.auto_score = reading.points
                 book.db.commit()
             result.points[reading.grade_id] = float(reading.points)
+            if reading.status == "continued":
+                result.continued.append(reading.grade_id)
             problem = cell.metadata.get("labkit", {}).get("grading", {}).get("problem") or reading.problem
             messages = [*reading.messages, *([problem] if problem and problem not in reading.messages else [])]
             if messages:

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from labkit.course import report_page as page_of
+from labkit.course.scores import exercise_of
 from labkit.files import write_whole
 
 
@@ -34,18 +35,18 @@ def write_reports(folder: Path, lab: str, results: list) -> None:
 
 
 def as_csv(results: list) -> str:
-    """One row per student. A text that a spreadsheet would take for a formula starts with an apostrophe."""
+    """One row per student. A text that a spreadsheet would take for a formula starts with an apostrophe. continued: the exercises, apart by
+    a blank, that go on with the library's version; their 0 points are not those of a failed attempt."""
     exercises = exercises_of(results)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["student", "status", "total", "max", *exercises, "stderr warnings", "detail", "notes"])
+    writer.writerow(["student", "status", "total", "max", *exercises, "continued", "stderr warnings", "detail", "notes"])
     for r in results:
         graded = r.status == "graded"
         points = [r.points.get(e, "") for e in exercises]
         total = f"{r.total:g}" if graded else ""
-        writer.writerow(
-            [safe(r.student), r.status, total, f"{r.maximum:g}", *points, r.warnings, safe(r.detail), safe("; ".join(r.notes))]
-        )
+        after = [" ".join(map(exercise_of, r.continued)), r.warnings, safe(r.detail), safe("; ".join(r.notes))]
+        writer.writerow([safe(r.student), r.status, total, f"{r.maximum:g}", *points, *after])
     return text.getvalue()
 
 
@@ -59,9 +60,13 @@ def exercises_of(results: list) -> list[str]:
     return list(dict.fromkeys(name for r in results for name in r.points))
 
 
+def _points(result, exercise: str) -> str:
+    return "continued" if exercise in result.continued else f"{result.points.get(exercise, 0):g}"
+
+
 def _html(lab: str, results: list) -> str:
     exercises = exercises_of(results)
-    rows = [(r.student, r.status, *([f"{r.total:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)] if r.status == "graded" else [""] * (1 + len(exercises))),
+    rows = [(r.student, r.status, *([f"{r.total:g}", *(_points(r, e) for e in exercises)] if r.status == "graded" else [""] * (1 + len(exercises))),
              r.warnings, "; ".join(filter(None, [r.detail, *r.notes]))) for r in results]  # fmt: skip
     counts = {}
     for r in results:
@@ -72,12 +77,16 @@ def _html(lab: str, results: list) -> str:
     graded = [r for r in results if r.status == "graded"]
     if graded:
         share = [
-            (e, sum(r.points.get(e, 0) for r in graded) / len(graded), sum(r.points.get(e, 0) == 0 for r in graded))
+            (
+                e,
+                sum(r.points.get(e, 0) for r in graded) / len(graded),
+                sum(r.points.get(e, 0) == 0 for r in graded),
+                sum(e in r.continued for r in graded),
+            )
             for e in exercises
         ]
-        parts.append(
-            page_of.section("Exercises", page_of.table("Mean points", ("exercise", "mean points", "students with none"), share))
-        )
+        header = ("exercise", "mean points", "students with none", "of these continued with the library's version")
+        parts.append(page_of.section("Exercises", page_of.table("Mean points", header, share)))
     replies = [(r.student, e, " ".join(texts)) for r in results for e, texts in r.messages.items()]
     if replies:
         parts.append(page_of.section("Replies", page_of.table("What the checks said", ("student", "exercise", "reply"), replies)))
@@ -93,11 +102,11 @@ def print_summary(results: list, folder: Path, console=None) -> None:
     console = console or Console()
     exercises = exercises_of(results)
     table = Table()
-    for name in ("student", "status", "points", *(e.removesuffix("-check") for e in exercises), "warnings"):
+    for name in ("student", "status", "points", *map(exercise_of, exercises), "warnings"):
         table.add_column(name, justify="left" if name in ("student", "status") else "right")
     for r in results:
         points = (
-            [f"{r.total:g}/{r.maximum:g}", *(f"{r.points.get(e, 0):g}" for e in exercises)]
+            [f"{r.total:g}/{r.maximum:g}", *(_points(r, e) for e in exercises)]
             if r.status == "graded"
             else [""] * (1 + len(exercises))
         )

@@ -18,6 +18,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from labkit.checks.score import STATUS_TEXT
 from labkit.course import scores
 from labkit.course.cli import CommandError
 from labkit.course.notebook_job import SENTINEL
@@ -391,9 +392,13 @@ def _judge_scores(run: LabRun, unsolved: bool) -> None:
         status, why = POINTS_LOST, "every test cell of a solved lab must give full points"
     if wrong:
         named = "; ".join(
-            f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({e['problem']})" if e["problem"] else "") for e in wrong
+            f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({why_not})" if (why_not := _remark(e)) else "") for e in wrong
         )
         run.status, run.cell, run.detail = status, f"{wrong[0]['exercise']}-check", f"{named}. {why[0].upper()}{why[1:]}."
+
+
+def _remark(exercise: dict) -> str:
+    return exercise["problem"] or (STATUS_TEXT["continued"] if exercise["status"] == "continued" else "")
 
 
 def as_json(runs: list[LabRun], unsolved: bool, versions: dict) -> str:
