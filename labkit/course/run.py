@@ -242,10 +242,14 @@ def execute(
     cell_timeout: float,
     timeout: float,
     unsolved: bool = False,
+    kernel: str = "python3",
     stop=None,
     progress=None,
 ) -> LabRun:
-    """Executes one notebook in `folder`: <lab>.ipynb (executed), <lab>.log, work/ (its working folder, fresh)."""
+    """Executes one notebook in `folder`: <lab>.ipynb (executed), <lab>.log, work/ (its working folder, fresh).
+
+    kernel: name of an installed kernelspec. Only the kernel has to run in another environment, not the runner.
+    """
     import nbformat
 
     from labkit.course.execution import job_environment, run_job
@@ -279,6 +283,7 @@ def execute(
         notebook=str(source),
         output=str(executed),
         parameters=parameters,
+        kernel=kernel,
         cell_timeout=cell_timeout,
         work=str(work),
         sentinel=sentinel,
