@@ -70,8 +70,15 @@ def test_it_refuses_while_its_exercise_is_checked(exercise, seed):
     assert score == 0.0 and score.messages and all("library's version of exercise" in m for m in score.messages)
 
 
+def test_the_leak_scan_knows_every_version_by_name():
+    from labkit.course.leaks import allowed_functions
+
+    assert allowed_functions()["labkit/checks/lab1/library.py"] == {check.function for check in lab1.CHECKS.values()}
+    assert {"labkit.bench.harness.measure", "labkit.checks.lab1.library.measure"} <= set(TWINS["measure"])
+
+
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_signature_and_keys_are_the_exercises(exercise):
+def test_arguments_and_defaults_are_the_exercises(exercise):
     source = next(c for c in _exercise_cells() if f"# exercise: {exercise}\n" in c)
     asked = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)).args
     found = inspect.signature(version(exercise)).parameters

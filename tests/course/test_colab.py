@@ -94,6 +94,8 @@ def colab(tmp_path_factory):
     done = made("-m", "pip", "install", "-q", "-c", str(CONSTRAINTS), "ipykernel", *needed)
     assert done.returncode == 0, done.stderr[-3000:]
 
+    assert "No module named 'labkit'" in made("-c", "import labkit").stderr
+
     spec = made.jupyter_path / "kernels" / KERNEL
     spec.mkdir(parents=True)
     # No PYTHONPATH: the kernel is to find the wheel, not this checkout.
