@@ -1,6 +1,9 @@
 """Keeps an exercise an exercise: the library's own version of it refuses while that exercise is being checked.
 
 A function of labkit that does what an exercise asks is the exercise's *twin*. Everywhere else it works as usual.
+
+Limit: the guard stands beside the learner's code, in one process. Whoever unwraps a twin (`__wrapped__`) or empties the list of exercises
+under check has the answer, as whoever opens its source file has. It keeps a shortcut from being taken by accident; it is no lock.
 """
 
 from __future__ import annotations
@@ -10,12 +13,17 @@ from contextlib import contextmanager
 
 # One set per process, not a ContextVar: a thread started by the learner's function must not see an empty one.
 _checking: list[str] = []
-TWINS: dict[str, str] = {}
-"""Exercise id -> qualified name of the library's twin. The leak scan reads it: twins are the only solution code that a release holds."""
+TWINS: dict[str, tuple[str, ...]] = {}
+"""Exercise id -> qualified names of the library's twins, in the order of import. The leak scan reads it: twins are the only solution code
+that a release holds."""
 
 
 class TwinRefused(RuntimeError):
     """Raised by a twin that is called from the exercise whose answer it is."""
+
+
+class Continued(TwinRefused):
+    """Raised, while its exercise is checked, by the library's version that a learner chose to go on with."""
 
 
 @contextmanager
@@ -26,6 +34,11 @@ def checking(exercise: str):
         yield
     finally:
         _checking.remove(exercise)
+
+
+def under_check() -> tuple[str, ...]:
+    """The exercises that are being checked at this moment, the outermost first."""
+    return tuple(_checking)
 
 
 def refuse_truth(what: str) -> None:
@@ -42,7 +55,7 @@ def twin(exercise: str):
 
     def decorate(function):
         name = f"{function.__module__}.{function.__qualname__}"
-        TWINS[exercise] = name
+        TWINS[exercise] = tuple(dict.fromkeys((*TWINS.get(exercise, ()), name)))
 
         @functools.wraps(function)
         def guarded(*args, **kwargs):

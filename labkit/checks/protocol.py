@@ -15,10 +15,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from labkit.checks import session
+from labkit.checks import continuing, session
 from labkit.checks.score import Score
 from labkit.checks.values import NotPlain, decode, encode
-from labkit.guard import TwinRefused, checking
+from labkit.guard import Continued, TwinRefused, checking
 
 VISIBLE_SEED = 0
 
@@ -146,6 +146,7 @@ def _describe(error: BaseException) -> dict:
         "line": source,
         "unwritten": isinstance(error, NotImplementedError) and not str(error),
         "refused": isinstance(error, TwinRefused),
+        "continued": isinstance(error, Continued),
     }
 
 
@@ -228,6 +229,8 @@ class Check:
         if outcomes and all(o.get("error", {}).get("unwritten") for o in outcomes):
             message = f"`{self.function}` is not written yet: replace the line that raises NotImplementedError."
             return Score(0, exercise=self.exercise, maximum=self.points, messages=[message], waiting=True)
+        if outcomes and all(o.get("error", {}).get("continued") for o in outcomes):
+            return continuing.continued_score(self)
         verdicts = [self.judge(case, outcome) for case, outcome in zip(cases, outcomes, strict=True)]
         earned, rows, open_so_far = 0.0, [("what was tested", "cases right", "points")], True
         for group, points in self.groups.items():
@@ -236,10 +239,24 @@ class Check:
             open_so_far = open_so_far and right == len(of_group)
             earned += points if open_so_far else 0.0
             rows.append((group, f"{right} of {len(of_group)}", f"{points if open_so_far else 0:g} of {points:g}"))
-        return Score(earned, exercise=self.exercise, maximum=self.points, messages=_first_failures(cases, verdicts), rows=rows)
+        return Score(
+            earned,
+            exercise=self.exercise,
+            maximum=self.points,
+            messages=_first_failures(cases, verdicts),
+            rows=rows,
+            continue_line=continuing.line_for(self) if earned < self.points else "",
+        )
+
+    def tried(self, function: Callable, *, seed: int = VISIBLE_SEED) -> Score:
+        """Checks `function` here and now, beside the learner's code. Nothing is remembered."""
+        cases = self.cases(seed)
+        with checking(self.exercise):
+            outcomes = [run_case(case, function) for case in cases]
+        return self.score(cases, outcomes)
 
     def __call__(self, function: Callable, *, seed: int | None = None) -> Score:
-        """Checks `function` here and now, beside the learner's code, and remembers the score for the cells that wait for it."""
+        """Checks `function` here and now, and remembers the score for the cells that wait for it."""
         if not callable(function):
             score = Score(
                 0,
@@ -250,10 +267,7 @@ class Check:
                 ],
             )
         else:
-            cases = self.cases(VISIBLE_SEED if seed is None else seed)
-            with checking(self.exercise):
-                outcomes = [run_case(case, function) for case in cases]
-            score = self.score(cases, outcomes)
+            score = self.tried(function, seed=VISIBLE_SEED if seed is None else seed)
         session.record(score)
         return score
 

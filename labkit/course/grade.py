@@ -31,6 +31,7 @@ class Result:
     """One student: status, points per exercise (grade id of the test cell -> points), what there is to say.
 
     written: grade id of an answer that a person reads -> points given, or None while it waits. maximum: of tests and written answers.
+    continued: the grade ids of the exercises that go on with the library's version; they have 0 points, and not because an attempt failed.
     """
 
     student: str
@@ -41,6 +42,7 @@ class Result:
     waiting: float = 0.0
     maximum: float = 0.0
     messages: dict[str, list[str]] = field(default_factory=dict)
+    continued: list[str] = field(default_factory=list)
     warnings: int = 0
     notes: list[str] = field(default_factory=list)
     key: str = ""
@@ -331,6 +333,8 @@ def _collect(course: Path, lab, result: Result, feedback: bool = True) -> None:
                 kept.auto_score = reading.points
                 book.db.commit()
             result.points[reading.grade_id] = float(reading.points)
+            if reading.status == "continued":
+                result.continued.append(reading.grade_id)
             problem = cell.metadata.get("labkit", {}).get("grading", {}).get("problem") or reading.problem
             messages = [*reading.messages, *([problem] if problem and problem not in reading.messages else [])]
             if messages:

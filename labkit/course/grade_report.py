@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from labkit.course import report_page as page_of
+from labkit.course.scores import exercise_of
 from labkit.files import write_whole
 
 
@@ -34,31 +35,20 @@ def write_reports(folder: Path, lab: str, results: list) -> None:
 
 
 def as_csv(results: list) -> str:
-    """One row per student. A text that a spreadsheet would take for a formula starts with an apostrophe."""
+    """One row per student. A text that a spreadsheet would take for a formula starts with an apostrophe. continued: the exercises, apart by
+    a blank, that go on with the library's version; their 0 points are not those of a failed attempt."""
     exercises, written = exercises_of(results), written_of(results)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["student", "status", "total", "max", "waiting for a person", *exercises, *written, "stderr warnings", "detail", "notes"]
-    )
+    after = ("continued", "stderr warnings", "detail", "notes")
+    writer.writerow(["student", "status", "total", "max", "waiting for a person", *exercises, *written, *after])
     for r in results:
         graded = r.status == "graded"
         points = [r.points.get(e, "") for e in exercises]
         points += ["" if r.written.get(name) is None else r.written[name] for name in written]
         total = f"{r.total:g}" if graded else ""
-        writer.writerow(
-            [
-                safe(r.student),
-                r.status,
-                total,
-                f"{r.maximum:g}",
-                f"{r.waiting:g}",
-                *points,
-                r.warnings,
-                safe(r.detail),
-                safe("; ".join(r.notes)),
-            ]
-        )
+        after = [" ".join(map(exercise_of, r.continued)), r.warnings, safe(r.detail), safe("; ".join(r.notes))]
+        writer.writerow([safe(r.student), r.status, total, f"{r.maximum:g}", f"{r.waiting:g}", *points, *after])
     return text.getvalue()
 
 
@@ -94,12 +84,16 @@ def _html(lab: str, results: list) -> str:
     graded = [r for r in results if r.status == "graded"]
     if graded:
         share = [
-            (e, sum(r.points.get(e, 0) for r in graded) / len(graded), sum(r.points.get(e, 0) == 0 for r in graded))
+            (
+                e,
+                sum(r.points.get(e, 0) for r in graded) / len(graded),
+                sum(r.points.get(e, 0) == 0 for r in graded),
+                sum(e in r.continued for r in graded),
+            )
             for e in exercises
         ]
-        parts.append(
-            page_of.section("Exercises", page_of.table("Mean points", ("exercise", "mean points", "students with none"), share))
-        )
+        header = ("exercise", "mean points", "students with none", "of these continued with the library's version")
+        parts.append(page_of.section("Exercises", page_of.table("Mean points", header, share)))
     replies = [(r.student, e, " ".join(texts)) for r in results for e, texts in r.messages.items()]
     if replies:
         parts.append(page_of.section("Replies", page_of.table("What the checks said", ("student", "exercise", "reply"), replies)))
@@ -108,7 +102,7 @@ def _html(lab: str, results: list) -> str:
 
 def _points(r, exercises: list[str], written: list[str], total: str = "{0:g}") -> list[str]:
     """Texts of a graded student's total, exercises and written answers."""
-    tests = [f"{r.points.get(e, 0):g}" for e in exercises]
+    tests = ["continued" if e in r.continued else f"{r.points.get(e, 0):g}" for e in exercises]
     return [total.format(r.total, r.maximum), *tests, *(_written_text(r.written.get(name)) for name in written)]
 
 
@@ -121,7 +115,7 @@ def print_summary(results: list, folder: Path, console=None) -> None:
     console = console or Console()
     exercises, written = exercises_of(results), written_of(results)
     table = Table()
-    for name in ("student", "status", "points", *(e.removesuffix("-check") for e in exercises), *written, "warnings"):
+    for name in ("student", "status", "points", *map(exercise_of, exercises), *written, "warnings"):
         table.add_column(name, justify="left" if name in ("student", "status") else "right")
     for r in results:
         empty = [""] * (1 + len(exercises) + len(written))

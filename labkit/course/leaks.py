@@ -239,10 +239,12 @@ def allowed_functions() -> dict[str, set[str]]:
     """Module file suffix -> functions that may hold solution code in a release: the twins of `labkit.guard` and the checks' references."""
     import labkit.bench.comparison
     import labkit.bench.harness  # noqa: F401  # registers its twins
+    from labkit.checks.continuing import import_libraries
     from labkit.guard import TWINS
 
+    import_libraries()
     allowed: dict[str, set[str]] = {}
-    for qualified in TWINS.values():
+    for qualified in (name for names in TWINS.values() for name in names):
         module, _, function = qualified.rpartition(".")
         allowed.setdefault(module.replace(".", "/") + ".py", set()).add(function)
     return allowed

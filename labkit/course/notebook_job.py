@@ -10,7 +10,7 @@ SENTINEL = "labkit-sentinel"
 
 
 def main(argv: list[str]) -> int:
-    """Job: notebook, output, parameters, cell_timeout (seconds), work (working folder), sentinel (text). Events: start (cells),
+    """Job: notebook, output, parameters, cell_timeout (seconds), kernel (name), work (working folder), sentinel (text). Events: start (cells),
     cell_start and cell_end (index), end (outcome, index, text)."""
     job, report = read_job(argv)
     import nbformat
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     notebook.cells.append(sentinel)
     try:
         papermill.execute_notebook(
-            notebook, job["output"], parameters=job["parameters"], engine_name="labkit", kernel_name=job.get("kernel", "python3"),
+            notebook, job["output"], parameters=job["parameters"], engine_name="labkit", kernel_name=job["kernel"],
             progress_bar=False, cwd=job["work"], execution_timeout=job["cell_timeout"],
         )  # fmt: skip
     except papermill.PapermillExecutionError as error:

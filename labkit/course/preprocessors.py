@@ -63,7 +63,14 @@ def _result(reading: scores.Reading, count):
 
     from labkit.checks.score import Score
 
-    score = Score(reading.points, exercise=reading.exercise, maximum=reading.maximum, messages=[*reading.messages, reading.problem])
+    score = Score(
+        reading.points,
+        exercise=reading.exercise,
+        maximum=reading.maximum,
+        messages=filter(None, [*reading.messages, reading.problem]),
+        waiting=reading.status == "waiting",
+        continued=reading.status == "continued",
+    )
     return new_output("execute_result", data=score._repr_mimebundle_(), execution_count=count or 1)
 
 

@@ -18,6 +18,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from labkit.checks.score import STATUS_TEXT
 from labkit.course import scores
 from labkit.course.cli import CommandError
 from labkit.course.notebook_job import SENTINEL
@@ -241,10 +242,14 @@ def execute(
     cell_timeout: float,
     timeout: float,
     unsolved: bool = False,
+    kernel: str = "python3",
     stop=None,
     progress=None,
 ) -> LabRun:
-    """Executes one notebook in `folder`: <lab>.ipynb (executed), <lab>.log, work/ (its working folder, fresh)."""
+    """Executes one notebook in `folder`: <lab>.ipynb (executed), <lab>.log, work/ (its working folder, fresh).
+
+    kernel: name of an installed kernelspec. Only the kernel has to run in another environment, not the runner.
+    """
     import nbformat
 
     from labkit.course.execution import job_environment, run_job
@@ -278,6 +283,7 @@ def execute(
         notebook=str(source),
         output=str(executed),
         parameters=parameters,
+        kernel=kernel,
         cell_timeout=cell_timeout,
         work=str(work),
         sentinel=sentinel,
@@ -391,9 +397,13 @@ def _judge_scores(run: LabRun, unsolved: bool) -> None:
         status, why = POINTS_LOST, "every test cell of a solved lab must give full points"
     if wrong:
         named = "; ".join(
-            f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({e['problem']})" if e["problem"] else "") for e in wrong
+            f"{e['exercise']} {e['points']:g} of {e['max']:g}" + (f" ({why_not})" if (why_not := _remark(e)) else "") for e in wrong
         )
         run.status, run.cell, run.detail = status, f"{wrong[0]['exercise']}-check", f"{named}. {why[0].upper()}{why[1:]}."
+
+
+def _remark(exercise: dict) -> str:
+    return exercise["problem"] or (STATUS_TEXT["continued"] if exercise["status"] == "continued" else "")
 
 
 def as_json(runs: list[LabRun], unsolved: bool, versions: dict) -> str:

@@ -6,6 +6,7 @@ import os
 import platform
 from pathlib import Path
 
+from labkit.checks.score import STATUS_TEXT
 from labkit.course import report_page as page_of
 from labkit.files import write_whole
 
@@ -59,7 +60,10 @@ def _html(runs: list, unsolved: bool, of: dict[str, str]) -> str:
                 page_of.table(f"Parameters of {run.lab}", ("parameter", "value"), [(k, repr(v)) for k, v in run.parameters.items()])
             )
         if run.exercises:
-            rows = [(e["exercise"], e["points"], e["max"], e["problem"] or e["status"]) for e in run.exercises]
+            rows = [
+                (e["exercise"], e["points"], e["max"], e["problem"] or STATUS_TEXT.get(e["status"], e["status"]))
+                for e in run.exercises
+            ]
             inner.append(page_of.table(f"Scores of {run.lab}", ("exercise", "points", "of", "remark"), rows))
         if run.slowest:
             inner.append(

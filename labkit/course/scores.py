@@ -15,7 +15,8 @@ from labkit.checks.score import MIMETYPE
 @dataclass(frozen=True)
 class Reading:
     """One test cell's result. points: what counts, finite and in [0, maximum]. problem: why the cell's own value was not taken
-    (empty for a genuine score). shown: whether there was any score at all."""
+    (empty for a genuine score). shown: whether there was any score at all. status: what the score says of itself, a key of
+    `labkit.checks.score.STATUS_TEXT`; empty without a score. It tells "continued" from "failed" and never decides about points."""
 
     grade_id: str
     exercise: str
@@ -96,6 +97,8 @@ def _judge(data, name: str, maximum: float) -> tuple[float, str, dict]:
         return 0.0, f"the score is {points!r}: no points", payload
     if payload.get("exercise") != exercise_of(name):
         return 0.0, f"the score belongs to exercise {_cut(repr(payload.get('exercise')))}: no points", payload
+    if payload.get("status") == "continued" and points != 0:
+        return 0.0, f"the score goes on with the library's version and says {points!r}: no points", payload
     if not _is_number(stated) or float(stated) != maximum:
         return 0.0, f"the score is out of {_cut(repr(stated))} points, the cell is worth {maximum:g}: no points", payload
     try:

@@ -42,9 +42,24 @@ def test_the_mimetype_carries_what_the_tools_read():
 
 
 def test_status_is_a_word_and_not_a_colour():
-    for points, word in ((2, "passed"), (1, "partly right"), (0, "not yet")):
-        page = score(points)._repr_html_()
-        assert word in page and "color:" not in page
+    shown = [(score(2), "passed"), (score(1), "partly right"), (score(0), "not yet"), (score(0, waiting=True), "not written yet")]
+    pages = [made._repr_html_() for made, _ in (*shown, (score(0, continued=True), ""))]
+    assert all(word in page for page, (_, word) in zip(pages, shown, strict=False)) and "continued with the library" in pages[-1]
+    assert not any("color:" in page for page in pages)
+    borders = [page.split("border-left:")[1].split(";")[0] for page in pages]
+    assert len(set(borders)) == len(borders)
+
+
+def test_a_continued_score_is_nothing_whatever_was_earned():
+    assert (float(score(2, continued=True)), score(2, continued=True).status) == (0.0, "continued")
+
+
+@pytest.mark.parametrize("points, more", [(2, {}), (0, {"waiting": True}), (0, {"continued": True})])
+def test_the_way_on_is_shown_only_to_an_attempt_that_is_not_right(points, more):
+    line = "f = checks.continue_with_library(f)"
+    assert line in score(0, continue_line=line)._repr_html_() and line in score(1, continue_line=line).text()  # control
+    other = score(points, continue_line=line, **more)
+    assert line not in other._repr_html_() + other.text()
 
 
 def test_ipython_shows_number_html_and_data():

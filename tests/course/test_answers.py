@@ -272,7 +272,7 @@ def test_the_library_s_twin_refuses_in_the_answers_process(prepared, lab):
     from dataclasses import replace
 
     posing = replace(lab.checks["double"], exercise="measure")
-    code = "from labkit.bench import harness\nfrom labkit.guard import TWINS\nname = TWINS['measure'].rpartition('.')\ntwin = getattr(__import__(name[0], fromlist=['x']), name[2])\ndef double(n):\n    return twin(None, None)\n"
+    code = "from labkit.bench import harness\nfrom labkit.guard import TWINS\nname = TWINS['measure'][0].rpartition('.')\ntwin = getattr(__import__(name[0], fromlist=['x']), name[2])\ndef double(n):\n    return twin(None, None)\n"
     assert "library's version of exercise `measure`" in prepared.score(posing, code, VISIBLE_SEED)[0].messages[0]
 
 

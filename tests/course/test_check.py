@@ -44,6 +44,18 @@ def test_the_real_lab():
     assert done.returncode == 0 and "Total: 0 of 12 points" in done.stdout
 
 
+def test_the_real_lab_with_a_continued_exercise(write):
+    import json
+
+    content = json.loads((paths.labs_dir() / "lab1_accelerator_landscape.ipynb").read_text(encoding="utf-8"))
+    [exercise] = [c for c in content["cells"] if "".join(c["source"]).startswith("# exercise: time-once\n")]
+    exercise["source"] = (
+        "# exercise: time-once\ndef time_once(work, device):\n    return 1.0\n\ntime_once = checks.continue_with_library(time_once)"
+    )
+    done = check(write(content))
+    assert done.returncode == 0 and "Total: 0 of 12 points" in done.stdout and "continued with the" in done.stdout
+
+
 def test_a_cell_that_raises_is_named_with_its_line(write):
     content = small_lab.lab(double="return 2 * n")
     content["cells"].insert(2, {"id": "extra", **small_lab.code("x = 1\nundefined_name + x")})

@@ -105,6 +105,8 @@ def course(lab, solutions, tmp_path_factory):
             ),
         ),
     )
+    given_up = time_once("return 1.0")["time-once"] + "\n\ntime_once = checks.continue_with_library(time_once)\n"
+    submit("continued", handed_in(lab, {**solutions, "time-once": given_up}))
     submit("killer", handed_in(lab, {"time-once": "# exercise: time-once\nimport os\nos._exit(0)\n"}))
 
     stripped = handed_in(lab, right)
@@ -137,7 +139,7 @@ def test_every_student_ends_with_a_status(course):
     status = {student: r.status for student, r in results.items()}
     assert status == {
         "solved": "graded", "unsolved": "graded", "half": "graded", "tampered": "graded", "odd": "graded", "stripped": "graded",
-        "fake": "graded", "broken": "unreadable", "absent": "missing", "killer": "failed", "lost": "unmatched",
+        "fake": "graded", "continued": "graded", "broken": "unreadable", "absent": "missing", "killer": "failed", "lost": "unmatched",
     }  # fmt: skip
     assert results["killer"].total == 0.0 and results["killer"].log
 
@@ -218,6 +220,26 @@ def test_an_edited_and_a_deleted_test_cell_are_restored(course):
     assert results["tampered"].points == dict.fromkeys(results["tampered"].points, 0.0) and len(results["tampered"].points) == 5
     graded = nbformat.read(folder / "autograded" / "tampered" / LAB / f"{LAB}.ipynb", as_version=4)
     assert "checks.time_once(time_once" in cell(graded, "time-once-check").source
+
+
+def test_a_continued_exercise_earns_nothing_and_is_told_from_a_failed_one(course, lab):
+    folder, results = course
+    found = results["continued"]
+    assert (found.total, found.points["time-once-check"], found.continued) == (10.0, 0.0, ["time-once-check"])
+    assert results["fake"].continued == [] and results["fake"].points["time-once-check"] == 0.0
+    rows = {row["student"]: row for row in csv.DictReader((folder / "reports" / LAB / "grades.csv").open())}
+    assert {s for s, row in rows.items() if row["continued"]} == {"continued"} and rows["continued"]["continued"] == "time-once"
+    assert rows["continued"]["time-once-check"] == "0.0"
+    page = html.unescape((folder / "reports" / LAB / "report.html").read_text())
+    assert "<td>continued</td>" in page and "of these continued with the library's version" in page
+    feedback = (folder / "feedback" / "continued" / LAB / f"{LAB}.html").read_text()
+    assert "continued with the library" in feedback and "TwinRefused" not in feedback
+    assert grading.feedback_leaks(folder, lab, "continued") == []
+
+
+def test_feedback_says_what_the_learner_saw(course):
+    folder, _ = course
+    assert "not written yet" in (folder / "feedback" / "unsolved" / LAB / f"{LAB}.html").read_text()
 
 
 def test_a_renamed_notebook_is_graded_and_the_hand_in_untouched(course):

@@ -340,8 +340,8 @@ def test_a_twin_may_hold_its_solution_and_only_the_twin(tmp_path, real_secrets):
     from labkit.guard import TWINS
 
     leaks.allowed_functions()  # registers the twins
-    exercise = next(name for name in TWINS if name in ("measure", "compare"))
-    module, _, function = TWINS[exercise].rpartition(".")
+    exercise, twin = next((name, TWINS[name][0]) for name in TWINS if name in ("measure", "compare"))
+    module, _, function = twin.rpartition(".")
     body = "\n".join(f"    {line}" for line in solution_of(exercise).split("\n"))
     file = module.replace(".", "/") + ".py"
     (tmp_path / "x.whl").write_bytes(package_file(file, f"def {function}(a, b, device, rounds=20):\n{body}\n"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import venv
 import zipfile
 
 import pytest
+from built_wheel import build_wheel
 
 from labkit import paths
 from labkit.course.leaks import Secrets, scan_tree
@@ -21,18 +21,7 @@ LAB = "lab1_accelerator_landscape"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    # From a copy: a build leaves files behind, and another test may read the tree meanwhile.
-    copy = tmp_path_factory.mktemp("tree") / "repo"
-    ignore = shutil.ignore_patterns(".git", ".venv", "workspace", "out", "dist", "build", "__pycache__", ".pytest_cache")
-    shutil.copytree(ROOT, copy, ignore=ignore)
-    out = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(copy)],
-        check=True,
-        capture_output=True,
-    )
-    [path] = out.glob("*.whl")
-    return path
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
