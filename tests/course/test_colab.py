@@ -66,7 +66,8 @@ class Colab:
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JUPYTER", "IPYTHON"))}
-        return subprocess.run([str(self.python), *arguments], capture_output=True, text=True, env=clean)
+        # Not in the checkout: `python -c` looks for modules in the working folder first.
+        return subprocess.run([str(self.python), *arguments], capture_output=True, text=True, env=clean, cwd=self.python.parent)
 
     def freeze(self) -> list[str]:
         """What is installed besides labkit."""
