@@ -5,19 +5,26 @@
 #
 # *{{course}}*
 #
-# **Part 1 of 4, about {{lab.minutes}} minutes. Works without a GPU, offline, on two CPU cores.**
+# **Four parts. The core path is about {{lab.minutes}} minutes of exercises and some reading between them; optional exercises (*stretch*) take {{lab.stretch_minutes}} minutes more. Works without a GPU, offline, on two CPU cores.**
 #
-# The same PyTorch model becomes a different execution on every accelerator, and before anybody can say which one is faster, somebody has to time it. A disagreement about speed is often a disagreement about timing. In this part you build the instrument that the rest of the course reads.
+# The same PyTorch model becomes a different execution on every accelerator. This lab builds the instrument that the whole course measures with, points it at the machine in front of you, explains from four numbers why a GPU is faster and by how much, and starts the map on which you will compare five ways to build an accelerator.
 #
-# After part 1 you can
+# After this lab you can
 #
-# * say what a clock around an asynchronous launch measures, and make it measure the work instead;
-# * decide from the numbers, not by habit, when a device is warm;
-# * take samples that an outlier, a coarse clock or a hidden thread count cannot spoil, and summarize them;
-# * compare two pieces of work on a machine whose speed changes while you look;
-# * refuse a comparison between two numbers that were not taken under the same conditions.
+# * time work on an asynchronous device, and say what your number means and under which conditions;
+# * count the FLOPs and bytes of an operator, and read caches and bandwidth out of a measured curve;
+# * predict from lanes, clock and bandwidth how much faster another machine runs a matrix product, an elementwise operator, prefill and decode, at the same dtype;
+# * name what such a prediction leaves out: launch overhead, occupancy, thermal limits;
+# * answer four questions about any accelerator: what is the execution model, where is the memory, who schedules, what does the compiler control?
 #
-# Parts 2 to 4 (this machine, the CPU to GPU gap, five systems and four questions) come with the next version of this notebook.
+# | part | question | you build |
+# |---|---|---|
+# | 1 | What does a clock see? | a benchmarking harness |
+# | 2 | What does this machine do? | a cost model of operators |
+# | 3 | Why is a GPU faster? | a prediction of the gap |
+# | 4 | Five systems, four questions | the first rows of your Landscape Map |
+#
+# Every part starts from the set-up cell and from functions that you wrote before: after a lost runtime, run those, and go on where you were.
 
 # %% [markdown] id="how-it-works"
 # ## How a lab works
@@ -25,6 +32,8 @@
 # An **exercise** cell holds one function with a gap; its docstring says what goes in and out, with units. The cell under it is its **check**: run it as often as you like. It says what was tested, what you returned, and one likely cause. Cells that need a function of yours **wait** until its check has given points, so "Run all" always reaches the end. Hints are folded, three to an exercise, from a nudge to a way in.
 #
 # **Predictions** are kept and shown again beside the result. They are never scored: being wrong in a particular way is the most useful thing that can happen to you here.
+#
+# If you are **stuck** on an exercise after an honest try, add the line that its check offers: the library's version does the work from there on, the exercise scores nothing, and everything after it runs.
 #
 # Exercises marked *core* are the path; *stretch* ones are optional. Minutes are estimates, three for reading each exercise and one for each line of the reference solution: learners have not been timed yet.
 #
@@ -38,16 +47,25 @@ if "google.colab" in sys.modules:  # on Colab: add one small wheel and leave eve
     # %pip install --no-deps {{wheel}}
     pass
 
+import dataclasses
+import math
 import statistics
 
+import pandas
+import torch
 from IPython.display import Markdown
+from torch.utils.benchmark import Timer
 
-from labkit import bench, notebook
+from labkit import bench, landscape, machines, models, notebook
 from labkit.bench.statistics import median_interval
 from labkit.bench.virtual import VirtualDevice
 from labkit.checks import lab1 as checks
+from labkit.checks.lab1 import library
+from labkit.plots import sweeps
 from labkit.plots import timing as plots
 from labkit.plots.dots import over_truth
+from labkit.plots.gaps import found_beside_predicted
+from labkit.plots.memories import Level, amount, capacity_and_bandwidth
 
 notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
 
@@ -56,6 +74,23 @@ notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
 seed = 0  # of the virtual devices in the pictures
 profile = "fast"  # "fast" or "full": how much is measured on this machine
 device = "cpu"  # where the real measurements run: "cpu", "cuda", ...
+
+# %% [markdown] id="self-check-text"
+# ## Before you start: do you have what the labs build on?
+#
+# Five questions, unscored and for you alone. The first cell shows them; answer in the second (as text, in quotes), run it, and follow the pointer of what is not right yet. Skip it if you like: nothing depends on it.
+
+# %% id="self-check-questions"
+Markdown(checks.questions())
+
+# %% id="self-check"
+checks.self_check({
+    "closures": None,
+    "views": None,
+    "parameters": None,
+    "matmul-flops": None,
+    "gqa": None,
+})
 
 # %% [markdown] id="part-1"
 # ## Part 1: Time something honestly
@@ -199,13 +234,13 @@ Markdown(
 )
 
 # %% [markdown] id="warm-up-text"
-# **Exercise `warm-up`** (core, about {{minutes: warm-up}} minutes). Call the work, timing every call, until the last `window` samples agree or `limit` calls have been made. Report how many calls it took and whether they agreed. You may use your `time_once`.
+# **Exercise `warm-up`** (stretch, about {{minutes: warm-up}} minutes). Call the work, timing every call, until the last `window` samples agree or `limit` calls have been made. Report how many calls it took and whether they agreed. You may use your `time_once`.
 #
 # <details><summary>Hint 1: where to look</summary>The rule speaks about the newest samples only. What do you have to remember from call to call, and from which call on can the rule be tested at all?</details>
 # <details><summary>Hint 2: a smaller case</summary>Samples 9, 3, 1.01, 1.00, 1.00 with window 3 and tolerance 0.02: after which call does the rule hold for the first time? What would a rule say that looks only at the last two?</details>
 # <details><summary>Hint 3: a way in</summary>A loop with two ways out. One is the rule, tested right after a new sample arrived; the other is the count. What you return differs between the two ways out.</details>
 
-# %% exercise="warm-up" level="core" minutes=11
+# %% exercise="warm-up" level="stretch" minutes=11
 # exercise: warm-up
 def warm_up(work, device, window=5, tolerance=0.05, limit=100):
     """Calls `work` until its time is steady: until the last `window` samples agree within `tolerance`.
@@ -303,9 +338,6 @@ Markdown(
 )
 
 # %% id="hidden-threads"
-import torch
-from torch.utils.benchmark import Timer
-
 default_timer = Timer("torch.mm(a, a)", globals={"a": torch.ones(8, 8), "torch": torch}).timeit(10)
 eight_cores = VirtualDevice.profile("ideal", threads=8)
 mm = eight_cores.work("matmul", 4e-3, parallel_fraction=0.95)
@@ -323,7 +355,7 @@ Markdown(
 )
 
 # %% [markdown] id="measure-text"
-# **Exercise `measure`** (core, about {{minutes: measure}} minutes). Put it together. On the threads that were asked for: warm up, find how many calls a block needs, take samples, summarize. Your `warm_up` may report that the device never became steady; measure all the same.
+# **Exercise `measure`** (core, about {{minutes: measure}} minutes). Put it together. On the threads that were asked for: warm up, find how many calls a block needs, take samples, summarize. For the warm-up call `library.warm_up(work, device)`, which follows the rule of 1.2, or your own `warm_up`; it may report that the device never became steady, and then you measure all the same.
 #
 # <details><summary>Hint 1: where to look</summary>There are four steps, and each of them has to run on the requested number of threads. Which one is left for after the last step, and what if the work raises an error in the middle?</details>
 # <details><summary>Hint 2: a smaller case</summary>The clock ticks every 10 us, a call takes 15 us. What can a block of one call read? Of two? Of a hundred? Which of them, divided by its calls, is within one percent?</details>
@@ -357,7 +389,7 @@ def measure(work, device, threads=1, min_samples=25, block_s=1e-4):
     threads_before = device.num_threads
     device.set_num_threads(threads)
     try:
-        warm_up(work, device)
+        library.warm_up(work, device)
         calls = 1
         while time_block(calls) < block_s:
             calls *= 2
@@ -409,15 +441,15 @@ if checks.ready("measure"):
     left = torch.ones(size, size, device=device)
     cores = torch.get_num_threads()
     mine = {n: measure(lambda: left @ left, here, threads=n, block_s=2e-3) for n in sorted({1, cores})}
-    library = bench.measure(lambda: left @ left, device=device, threads=cores, dtype="float32", label=f"matmul {size}")
+    theirs = bench.measure(lambda: left @ left, device=device, threads=cores, dtype="float32", label=f"matmul {size}")
     rows = {f"yours, {n} thread" + ("s" if n > 1 else ""): found["median"] for n, found in mine.items()}
-    rows[f"labkit.bench.measure, {cores} threads"] = library.median
+    rows[f"labkit.bench.measure, {cores} threads"] = theirs.median
     title = f"A {size} x {size} float32 matmul on this machine"
     plots.bars(rows, kinds="measured", title=title).show()
-    display(library)
+    display(theirs)
     display(Markdown(
         f"Measured here, now: your harness says {mine[cores]['median'] * 1e6:.1f} us on {cores} threads and "
-        f"{mine[1]['median'] * 1e6:.1f} us on one, the library's says {library.median * 1e6:.1f} us on {cores}. "
+        f"{mine[1]['median'] * 1e6:.1f} us on one, the library's says {theirs.median * 1e6:.1f} us on {cores}. "
         "Nobody knows the truth on this machine; two instruments that were built apart and agree are the best evidence "
         "there is. If they disagree by much, something else was using the machine: run the cell again."
     ))
@@ -459,13 +491,13 @@ Markdown(
 )
 
 # %% [markdown] id="compare-text"
-# **Exercise `compare`** (core, about {{minutes: compare}} minutes). Interleave. Each round gives one ratio.
+# **Exercise `compare`** (stretch, about {{minutes: compare}} minutes). Interleave. Each round gives one ratio.
 #
 # <details><summary>Hint 1: where to look</summary>Which of the two is measured on the warmer device in a round? Is it always the same one?</details>
 # <details><summary>Hint 2: a smaller case</summary>Two equal kernels of 100 us; each call makes the next one 1 us slower. Write down the four samples of two rounds, once in the order a b, a b and once in the order a b, b a. What are the ratios?</details>
-# <details><summary>Hint 3: a way in</summary>Warm both up before the first round. Keep one list of ratios; whether a round is even or odd decides who goes first, not how the ratio is formed.</details>
+# <details><summary>Hint 3: a way in</summary>Warm both up before the first round (`library.warm_up` does). Keep one list of ratios; whether a round is even or odd decides who goes first, not how the ratio is formed.</details>
 
-# %% exercise="compare" level="core" minutes=16
+# %% exercise="compare" level="stretch" minutes=16
 # exercise: compare
 def compare(a, b, device, rounds=20):
     """Time of `a` over time of `b`, from interleaved rounds.
@@ -480,8 +512,8 @@ def compare(a, b, device, rounds=20):
     ('1.997', True, 20)
     """
     ### BEGIN SOLUTION
-    warm_up(a, device)
-    warm_up(b, device)
+    library.warm_up(a, device)
+    library.warm_up(b, device)
     ratios = []
     for number in range(rounds):
         if number % 2 == 0:
@@ -506,7 +538,7 @@ checks.compare(compare, seed=checks.grading_seed())
 # **Look.** The same device and the same kernel against itself once more, by your `compare`; then a real question on this machine.
 
 # %% id="compare-picture"
-if checks.ready("time-once", "warm-up", "compare"):
+if checks.ready("time-once", "compare"):
     hot = VirtualDevice(drift_per_s=24.0, drift_limit=100.0, seed=seed)
     same = hot.work("same kernel", 500e-6)
     fair = compare(same, same, hot, rounds=30)
@@ -522,7 +554,7 @@ if checks.ready("time-once", "warm-up", "compare"):
     ))
 
 # %% id="compare-here"
-if checks.ready("time-once", "warm-up", "compare"):
+if checks.ready("time-once", "compare"):
     rows = 256 if profile == "fast" else 2048
     x = torch.ones(rows, rows, device=device)
     answer_here = compare(lambda: (x @ x).relu(), lambda: x @ x, bench.get_device(device), rounds=30)
@@ -623,26 +655,848 @@ except bench.IncomparableError as refusal:
     print(refusal)
 print(f"Said so: {bench.ratio(slow, fast, across=('dtype', 'threads')):.2f} times (modelled), across dtype and threads.")
 
+# %% [markdown] id="part-2"
+# ## Part 2: Something on this machine
+#
+# ### 2.1 Count before you measure
+#
+# **What you need to know.** Three operators stand for most of what a neural network does: a *matrix product*, an *elementwise* operator (an activation, a residual addition), and a *reduction* (a sum, a maximum, the mean inside a normalization). Two counts bound how fast each of them can be on any machine:
+#
+# * **FLOPs**, floating-point operations. A multiplication followed by an addition is one instruction on most hardware (a fused multiply-add, FMA) and counts as two operations.
+# * **Bytes** that cross the border of the memory in question. However clever the code, every operand is read at least once and the result is written once: the *compulsory traffic*. Caches that are too small only add to it.
+#
+# Their quotient, FLOP per byte, is the **arithmetic intensity**. It is a property of the operator and its shapes; no machine is mentioned in it.
+#
+# **Predict.** All dimensions of a matrix product, a multiplication and a sum are doubled. Whose arithmetic intensity grows?
+
+# %% id="predict-intensity"
+checks.predict(
+    "intensity grows",
+    choices=["that of all three", "that of the matrix product", "that of the product and the sum", "that of none"],
+    answer=None,
+)
+
+# %% [markdown] id="operator-cost-text"
+# **Exercise `operator-cost`** (core, about {{minutes: operator-cost}} minutes). Count both for the three operators, from shapes alone.
+#
+# <details><summary>Hint 1: where to look</summary>Everything follows from three shapes: those of the operands and that of the result. What is the shape of the result in each of the three cases?</details>
+# <details><summary>Hint 2: a smaller case</summary>Write out [2, 3] times [3, 4] on paper. How many multiplications does one element of the result take, and how many elements are there? Then stretch a [3] over a [2, 3]: how often is each of the three numbers read?</details>
+# <details><summary>Hint 3: a way in</summary>Give each operator its own branch that finds two things, the shape of the result and the FLOPs. The bytes then come out of one line for all of them. Shapes that broadcast are aligned at their last dimension; `torch.broadcast_shapes` knows the rule.</details>
+
+# %% exercise="operator-cost" level="core" minutes=17
+# exercise: operator-cost
+def operator_cost(op, shapes, itemsize):
+    """FLOPs and bytes of one operator, when every operand and the result cross the border of memory once.
+
+    op: "matmul", shapes [..., m, k] and [..., k, n] with equal leading dimensions (or none): one product for each of these;
+        "multiply", elementwise, two shapes that broadcast; an operand that is broadcast is read once, not once for each copy;
+        "sum", one shape: the sum of all elements, a result with the shape ().
+    shapes: list of tuples of ints; a dimension may be 0.   itemsize: bytes of one element, operands and result alike.
+    Returns {"flops": int, "bytes": int}. A multiplication or an addition is one FLOP; the sum of no elements takes none.
+    >>> operator_cost("matmul", [(2, 3), (3, 4)], 4)
+    {'flops': 48, 'bytes': 104}
+    """
+    ### BEGIN SOLUTION
+    if op == "matmul":
+        left, right = shapes
+        result = (*left[:-1], right[-1])
+        flops = 2 * math.prod(result) * left[-1]
+    elif op == "multiply":
+        result = tuple(torch.broadcast_shapes(*shapes))
+        flops = math.prod(result)
+    elif op == "sum":
+        result = ()
+        flops = max(math.prod(shapes[0]) - 1, 0)
+    else:
+        raise ValueError(f"no operator {op!r}")
+    elements = sum(math.prod(shape) for shape in (*shapes, result))
+    return {"flops": flops, "bytes": elements * itemsize}
+    ### END SOLUTION
+
+# %% check="operator-cost" points=3
+# check: operator-cost
+checks.operator_cost(operator_cost)
+### BEGIN HIDDEN TESTS
+checks.operator_cost(operator_cost, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% id="intensity-picture"
+if checks.ready("operator-cost"):
+    def intensity(op, *shapes):
+        cost = operator_cost(op, list(shapes), itemsize=4)
+        return cost["flops"] / cost["bytes"]
+
+    intensities = {f"matmul of {n} x {n}": intensity("matmul", (n, n), (n, n)) for n in (64, 512, 4096)}
+    intensities |= {
+        "matmul of 1 x 4096 with 4096 x 4096": intensity("matmul", (1, 4096), (4096, 4096)),
+        "multiply, 4096 x 4096": intensity("multiply", (4096, 4096), (4096, 4096)),
+        "sum, 4096 x 4096": intensity("sum", (4096, 4096)),
+    }
+    title = "The intensity of a matrix product grows with its size, unless one dimension stays small"
+    plots.bars(
+        intensities, unit="FLOP/byte", kinds="modelled", quantity="arithmetic intensity, float32", title=title
+    ).show()
+    display(Markdown(
+        f"A square product of 4096 does {intensities['matmul of 4096 x 4096']:.0f} FLOP for every byte, a multiplication "
+        f"{intensities['multiply, 4096 x 4096']:.3f}. The row in the middle is a matrix product too, and does "
+        f"{intensities['matmul of 1 x 4096 with 4096 x 4096']:.2f}: it is what one sequence needs for its next token, "
+        f"and you will meet it again in part 3. {checks.recall('intensity grows')}"
+    ))
+
+# %% [markdown] id="curve"
+# ### 2.2 The memory under the curve
+#
+# **What you need to know.** A CPU keeps what it used last in *caches*: small memories near the core, each level larger and slower than the one before. They are *transparent*: no instruction names them, and a program that fits into one simply runs faster. So they can be measured from outside. Time one operator over growing working sets, divide the bytes by the time, and look where the curve falls.
+#
+# The sweep below times a multiplication, a sum and a matrix product on this machine, at several sizes, dtypes and thread counts. It is kept in a file, and goes on where it was interrupted. Beside it stands the same sweep *recorded* on another machine.
+#
+# **Predict.** Doubling the threads from one to two makes what faster by nearly two?
+
+# %% id="predict-threads"
+checks.predict(
+    "two threads",
+    choices=["everything", "large matrix products", "large multiplications", "small multiplications"],
+    answer=None,
+)
+
+# %% id="sweep-here"
+operators_here = bench.operator_sweep(profile, device=device, path="lab1_operators.json")
+operators_there = bench.recorded("cpu-epyc-2cores")
+print(operators_there.machine)
+operators_here
+
+# %% id="bandwidth-picture"
+if checks.ready("operator-cost"):
+    def curve(measured, op, dtype, threads, rate):
+        """(working set in bytes, bytes or FLOPs per second, kind) of the points of a sweep."""
+        points = []
+        for point, measurement in measured:
+            if (point["op"], point["dtype"], point["threads"]) == (op, dtype, threads):
+                n, itemsize = point["n"], getattr(torch, dtype).itemsize
+                shapes = {"matmul": [(n, n), (n, n)], "elementwise": [(n,), ()], "reduction": [(n,)]}[op]
+                name = {"elementwise": "multiply", "reduction": "sum"}.get(op, op)
+                cost = operator_cost(name, shapes, itemsize)
+                size = n if op == "matmul" else cost["bytes"]
+                points.append((size, cost[rate] / measurement.median, measurement.kind))
+        return sorted(points)
+
+    many = max(point["threads"] for point in operators_here.points)
+    there = max(point["threads"] for point in operators_there.sweep.points)
+    multiply_here = curve(operators_here, "elementwise", "float32", many, "bytes")
+    best, last = max(rate for _, rate, _ in multiply_here), multiply_here[-1][1]
+    sweeps.bandwidth_curve(
+        {
+            f"multiply, here, {many} threads": multiply_here,
+            "multiply, here, 1 thread": curve(operators_here, "elementwise", "float32", 1, "bytes"),
+            f"sum, here, {many} threads": curve(operators_here, "reduction", "float32", many, "bytes"),
+            f"multiply, recorded machine, {there} threads": curve(
+                operators_there.sweep, "elementwise", "float32", there, "bytes"
+            ),
+        },
+        caches=bench.cache_sizes(),
+        title=f"Past its caches this machine moves {last / 1e9:.0f} GB/s, inside them up to {best / 1e9:.0f}",
+    ).show()
+    display(Markdown(
+        f"Measured here, now: the best multiplication moves {best / last:.1f} times as many bytes a second as the largest one. "
+        "Small sizes are slow for another reason: the call itself takes a microsecond or so, whatever the size. "
+        "Where the lines of one thread and of several meet, memory is the limit and not the cores."
+    ))
+
+# %% id="matmul-picture"
+if checks.ready("operator-cost"):
+    products = {
+        f"{dtype}, {n} thread" + ("s" if n > 1 else "") + ", here": curve(operators_here, "matmul", dtype, n, "flops")
+        for dtype in ("float32", "float64", "bfloat16")
+        for n in sorted({1, many})
+    }
+    products = {label: points for label, points in products.items() if points}
+    products["float32, recorded machine"] = curve(operators_there.sweep, "matmul", "float32", there, "flops")
+    fastest = max(products, key=lambda label: max(rate for _, rate, _ in products[label]))
+    single = max(rate for _, rate, _ in products["float32, 1 thread, here"])
+    several = max(rate for _, rate, _ in products.get(f"float32, {many} threads, here", [(0, single, "")]))
+    sweeps.throughput_curve(products, title=f"The same product at other dtypes and threads; fastest: {fastest}").show()
+    display(Markdown(
+        f"Measured here, now: {many} threads bring the float32 product to {several / single:.2f} times one thread's speed. "
+        "A float64 number is twice as wide, so a vector register holds half as many of them. "
+        "Whether bfloat16 is faster depends on whether this CPU has instructions for it; where it has none, it is converted "
+        f"back and forth. {checks.recall('two threads')}"
+    ))
+
+# %% [markdown] id="memory-levels-text"
+# **Exercise `memory-levels`** (stretch, about {{minutes: memory-levels}} minutes). Let a function read the curve: where does each level of memory end, and what bandwidth does it have?
+#
+# <details><summary>Hint 1: where to look</summary>The rule compares a new point with something that the level has shown so far. With what exactly, and is it the point just before?</details>
+# <details><summary>Hint 2: a smaller case</summary>Bandwidths 50, 100, 90, 40, 42 and drop 0.75. Which point begins the second level? Would it, if 50 had come after 100?</details>
+# <details><summary>Hint 3: a way in</summary>Collect the points of the current level. Before a point joins, test whether it belongs; if not, close the level and begin a new one with it. One level is still open when the points run out.</details>
+
+# %% exercise="memory-levels" level="stretch" minutes=14
+# exercise: memory-levels
+def memory_levels(sizes, bandwidths, drop=0.75):
+    """Levels of memory in a curve of bandwidth over working set.
+
+    sizes: working sets in bytes, ascending, at least one.   bandwidths: bytes per second at each of them.
+    A level goes on while the bandwidth is at least `drop` times the highest bandwidth that this level has shown so far; the first
+    point below that begins the next level. A rise ends no level.
+    Returns a list of {"last_size": int, the largest working set of the level; "bandwidth": float, the median over the level's
+    points}, from the nearest level to the farthest.
+    >>> memory_levels([4096, 8192, 16384, 32768], [100.0, 90.0, 40.0, 42.0])
+    [{'last_size': 8192, 'bandwidth': 95.0}, {'last_size': 32768, 'bandwidth': 41.0}]
+    """
+    ### BEGIN SOLUTION
+    levels, level = [], []
+
+    def close():
+        levels.append({"last_size": level[-1][0], "bandwidth": statistics.median(rate for _, rate in level)})
+
+    for size, rate in zip(sizes, bandwidths):
+        if level and rate < drop * max(earlier for _, earlier in level):
+            close()
+            level = []
+        level.append((size, rate))
+    close()
+    return levels
+    ### END SOLUTION
+
+# %% check="memory-levels" points=2
+# check: memory-levels
+checks.memory_levels(memory_levels)
+### BEGIN HIDDEN TESTS
+checks.memory_levels(memory_levels, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% id="memory-levels-picture"
+if checks.ready("operator-cost", "memory-levels"):
+    found_levels = memory_levels([size for size, _, _ in multiply_here], [rate for _, rate, _ in multiply_here])
+    said = ", ".join(f"{name} {amount(size, 'B')}" for name, size in bench.cache_sizes().items()) or "does not say"
+    display(pandas.DataFrame([
+        {"level ends at": amount(level["last_size"], "B"), "bandwidth, measured": amount(level["bandwidth"], "B/s")}
+        for level in found_levels
+    ]))
+    display(Markdown(
+        f"Your function finds {len(found_levels)} levels in the curve of the multiplication. The operating system says: {said}. "
+        "They need not agree: two arrays share a cache with everything else, cores may share a level, and a virtual machine may "
+        "see a cache that it has to share with strangers."
+    ))
+
+# %% [markdown] id="ceilings-text"
+# ### 2.3 Two numbers for a machine
+#
+# **What you need to know.** For a first prediction a machine is two numbers: the **peak**, FLOP per second when every arithmetic unit works, and the **bandwidth** of the memory that the data comes from. Their quotient is the **ridge point**, in FLOP per byte: an operator with a lower intensity waits for memory (*memory-bound*), one with a higher intensity for arithmetic (*compute-bound*). A data sheet states both for a GPU. For the machine in front of you measure them: the best matrix product and the best copy, far outside the caches.
+
+# %% id="ceilings-here"
+cores = torch.get_num_threads()
+roof_here = bench.ceilings(device=device, threads=cores, dtypes=("float32", "bfloat16"))
+roof_here
+
+# %% [markdown] id="part-3"
+# ## Part 3: Why is a GPU faster?
+#
+# ### 3.1 Lanes, clock, bandwidth
+#
+# **What you need to know.** A CPU core spends its transistors on making *one* thread fast: it predicts branches, reorders instructions, and keeps large caches so that it seldom waits. A GPU spends them on *lanes*. In its **SIMT** model (single instruction, multiple threads) a group of 32 threads, a *warp*, executes one instruction on 32 pieces of data; a streaming multiprocessor (SM) holds dozens of warps, and when one waits for memory it issues from another in the next cycle. Latency is not avoided, it is hidden behind other work, and that takes many thousands of threads with something to do.
+#
+# What this buys can be computed. The peak is the number of lanes times two operations (an FMA) times the clock. *Tensor cores*, units that multiply small matrices of 16-bit numbers, add a second and much higher peak for that dtype. And a memory that feeds so many lanes has to be wide: stacked DRAM on the same package (HBM), with some twenty to a hundred times the bandwidth of a laptop's.
+
+# %% id="gpu-facts"
+rows = []
+for name in ("T4", "L4", "A100-80", "H100"):
+    gpu = machines.spec(name)
+    sms, clock = gpu["sm_count"].value, gpu["clock_boost"].value * 1e6
+    lanes = gpu.flops_per_s("float32") / (2 * clock * sms)
+    rows.append({
+        "machine": gpu.name, "SMs": sms, "float32 lanes per SM": round(lanes), "clock": f"{clock / 1e9:.2f} GHz",
+        "float32 peak": amount(gpu.flops_per_s("float32"), "FLOP/s"), "float16 peak": amount(gpu.flops_per_s("float16"), "FLOP/s"),
+        "bandwidth": amount(gpu.bandwidth_bytes_per_s(), "B/s"),
+        "ridge float32": f"{gpu.ridge('float32'):.0f}", "ridge float16": f"{gpu.ridge('float16'):.0f}", "kind": "published",
+    })
+rows.append({
+    "machine": f"this machine, {cores} threads", "SMs": "", "float32 lanes per SM": "", "clock": "",
+    "float32 peak": amount(roof_here.flops_per_s("float32"), "FLOP/s"), "float16 peak": "",
+    "bandwidth": amount(roof_here.bytes_per_s, "B/s"), "ridge float32": f"{roof_here.ridge('float32'):.0f}",
+    "ridge float16": "", "kind": "measured",
+})
+display(pandas.DataFrame(rows))
+a100 = machines.spec("A100-80")
+peak_ratio = a100.flops_per_s("float32") / roof_here.flops_per_s("float32")
+bandwidth_ratio = a100.bandwidth_bytes_per_s() / roof_here.bytes_per_s
+Markdown(
+    "Ridge points in FLOP per byte. Published peaks are what the units could do, measured ones what a program got out of them. "
+    f"Beside this machine, the {a100.name} has {peak_ratio:.0f} times the float32 arithmetic and "
+    f"{bandwidth_ratio:.0f} times the bandwidth."
+)
+
+# %% [markdown] id="predict-gap-text"
+# **Predict.** A language model writes its next token, one sequence at a time (*decode*). How much faster is the A100 than this machine, both in the same dtype?
+
+# %% id="predict-decode-gap"
+checks.predict(
+    "decode gap",
+    choices=["by the ratio of the peaks", "by the ratio of the bandwidths", "by the product of both", "by the ratio of the clocks"],
+    answer=None,
+)
+
+# %% [markdown] id="predict-gap-hints"
+# **Exercise `predict-gap`** (core, about {{minutes: predict-gap}} minutes). From the cost of a piece of work and three numbers for each of two machines: how long does it take on either, what limits it there, and what is the ratio?
+#
+# <details><summary>Hint 1: where to look</summary>Three things can take time: arithmetic, moving bytes, and starting the work at all. Which of them can go on at the same time, and which cannot?</details>
+# <details><summary>Hint 2: a smaller case</summary>A machine computes for 3 s and moves for 5 s, in small pieces, and fetches the next piece while it computes on this one. How long does it take in all? Now every call waits 1 s before it begins.</details>
+# <details><summary>Hint 3: a way in</summary>Write the three terms of one machine into a dict by name; the time and the name of the limit both come out of it. Do that once, in a function of its own, and call it for both machines.</details>
+
+# %% exercise="predict-gap" level="core" minutes=15
+# exercise: predict-gap
+def predict_gap(cost, slow, fast):
+    """Time of one piece of work on two machines by the roofline and a launch, and how much faster the second is.
+
+    cost: {"flops": int, "bytes": int}.   slow, fast: {"flops_per_s": float, "bytes_per_s": float, "launch_s": float} each.
+    Arithmetic and movement overlap perfectly, so that the longer of the two decides; the launch comes before both.
+    Returns {"slow_s": float, "fast_s": float, seconds on each machine; "gap": float, slow over fast; "limits": (str, str), for
+    the slow and the fast machine the name of its largest term: "compute", "memory" or "launch"}.
+    >>> one = {"flops_per_s": 1e9, "bytes_per_s": 1e9, "launch_s": 0.0}
+    >>> ten = {"flops_per_s": 1e10, "bytes_per_s": 2e9, "launch_s": 0.5}
+    >>> predict_gap({"flops": 10**9, "bytes": 3 * 10**9}, one, ten)
+    {'slow_s': 3.0, 'fast_s': 2.0, 'gap': 1.5, 'limits': ('memory', 'memory')}
+    """
+    ### BEGIN SOLUTION
+    def bound(machine):
+        terms = {
+            "compute": cost["flops"] / machine["flops_per_s"],
+            "memory": cost["bytes"] / machine["bytes_per_s"],
+            "launch": machine["launch_s"],
+        }
+        overlapped = max(terms["compute"], terms["memory"])
+        return terms["launch"] + overlapped, max(terms, key=terms.get)
+
+    slow_s, slow_limit = bound(slow)
+    fast_s, fast_limit = bound(fast)
+    return {"slow_s": slow_s, "fast_s": fast_s, "gap": slow_s / fast_s, "limits": (slow_limit, fast_limit)}
+    ### END SOLUTION
+
+# %% check="predict-gap" points=3
+# check: predict-gap
+checks.predict_gap(predict_gap)
+### BEGIN HIDDEN TESTS
+checks.predict_gap(predict_gap, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% [markdown] id="phases"
+# ### 3.2 The shared model, prefill and decode
+#
+# **What you need to know.** The model that this course follows through five systems is a *decoder*: a stack of blocks, each of them attention and a small network (MLP) on a residual stream. It works in two phases. **Prefill** reads the whole prompt at once: every weight is used for many tokens. **Decode** writes one token at a time: every weight is read again for a single token, and so is the **KV cache**, the keys and values of all tokens before. `labkit.models` has the dimensions of published models as presets, and one model that ships trained: `tiny`, which sorts, adds and copies digits.
+
+# %% id="meet-tiny"
+from labkit.models import tasks
+
+tiny = models.load("tiny")
+prompts = ["S3141592=", "A047+085=", "C271828="]
+for prompt in prompts:
+    tokens = torch.tensor([tasks.encode(prompt)])
+    written = models.generate(tiny, tokens, tasks.LONGEST_ANSWER, stop=tasks.STOP)[0, len(prompt):]
+    print(f"{prompt:<12}{tasks.decode(written.tolist())}")
+tasks.score(tiny, 200)
+
+# %% [markdown] id="phase-cost-text"
+# **Exercise `phase-cost`** (stretch, about {{minutes: phase-cost}} minutes). Count the FLOPs and bytes of one forward pass over `new_tokens` tokens a sequence, with `context` tokens in the cache already. The rest of this part uses the library's version, `models.phase_cost`, which refuses while yours is being checked.
+#
+# <details><summary>Hint 1: where to look</summary>Every weight matrix meets every new token once. Count the elements of the matrices of one block, and of the head that turns the last hidden state into a score for each word. Attention itself has no weights: what does it multiply?</details>
+# <details><summary>Hint 2: a smaller case</summary>Three new tokens after two cached ones. How many keys does the first of them see, the second, the third? A query meets each key twice: once for the score, once to weight the value.</details>
+# <details><summary>Hint 3: a way in</summary>Two numbers first: the elements of all matrices that a token passes through, and the keys that all new queries see together. FLOPs need both; bytes need the first, the rows of the embedding that are looked up, and the cache.</details>
+
+# %% exercise="phase-cost" level="stretch" minutes=14
+# exercise: phase-cost
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    """FLOPs and bytes of one forward pass of a decoder.
+
+    model: dict of ints: num_layers, hidden_size, intermediate_size, num_heads, num_kv_heads, head_dim, vocab_size.
+    A block has the matrices q [hidden, heads * head_dim], k and v [hidden, kv_heads * head_dim], o [heads * head_dim, hidden] and
+    three of [hidden, intermediate]; the head is [hidden, vocab] and is applied to every new token.
+    batch: sequences.   new_tokens: of each sequence.   context: tokens of each sequence in the cache before.   itemsize: bytes.
+    FLOPs: matrix products only, a multiplication and an addition being two; a query sees the keys up to its own position.
+    Bytes: every matrix once, one row of the embedding [vocab, hidden] a new token, and the keys and values of the cache, those of
+    the new tokens included, once each.
+    Returns {"flops": int, "bytes": int}.
+    >>> toy = {"num_layers": 1, "hidden_size": 4, "intermediate_size": 8, "num_heads": 2, "num_kv_heads": 1, "head_dim": 2,
+    ...        "vocab_size": 10}
+    >>> phase_cost(toy, batch=1, new_tokens=1, context=3, itemsize=2)
+    {'flops': 432, 'bytes': 408}
+    """
+    ### BEGIN SOLUTION
+    query = model["num_heads"] * model["head_dim"]
+    key = model["num_kv_heads"] * model["head_dim"]
+    attention = model["hidden_size"] * (query + key + key + query)
+    mlp = 3 * model["hidden_size"] * model["intermediate_size"]
+    matrices = model["num_layers"] * (attention + mlp) + model["hidden_size"] * model["vocab_size"]
+    tokens = batch * new_tokens
+    seen = batch * sum(context + position + 1 for position in range(new_tokens))
+    flops = 2 * tokens * matrices + 2 * 2 * model["num_layers"] * query * seen
+    cached = 2 * model["num_layers"] * key * batch * (context + new_tokens)
+    elements = matrices + tokens * model["hidden_size"] + cached
+    return {"flops": flops, "bytes": elements * itemsize}
+    ### END SOLUTION
+
+# %% check="phase-cost" points=3
+# check: phase-cost
+checks.phase_cost(phase_cost)
+### BEGIN HIDDEN TESTS
+checks.phase_cost(phase_cost, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% [markdown] id="model-here-text"
+# **Look.** Two models on this machine, in float32: `tiny`, which fits into a cache, and one with the dimensions of Qwen2.5-0.5B and random weights (time does not depend on their values; the `fast` profile takes four of its twenty-four layers). Each is predicted from your `predict_gap` with the two ceilings that you measured above.
+
+# %% id="model-here"
+layers = 4 if profile == "fast" else 24
+qwen = dataclasses.replace(models.preset("qwen2.5-0.5b"), num_layers=layers, parameters=0)
+context = 64
+
+
+def phases(model, where, prompt_tokens=context):
+    """Work of prefill and of one decode step on a device: {phase: (function, new tokens, context)}."""
+    model = model.to(where).eval()
+    tokens = torch.zeros(1, prompt_tokens, dtype=torch.int64, device=where)
+    positions = torch.arange(prompt_tokens, device=where)
+    cache = model.new_cache(1, prompt_tokens + 1)
+
+    @torch.inference_mode()
+    def prefill():
+        model(tokens, positions, cache)
+
+    @torch.inference_mode()
+    def decode():
+        model(tokens[:, :1], positions[-1:] + 1, cache)
+
+    prefill()
+    return {"prefill": (prefill, prompt_tokens, 0), "decode": (decode, 1, prompt_tokens)}
+
+
+shared = {"tiny": tiny, f"Qwen2.5-0.5B, {layers} layers": models.Decoder(qwen)}
+model_times, model_costs = {}, {}
+for where in dict.fromkeys(["cpu", device]):
+    for label, model in shared.items():
+        for phase, (work, new_tokens, before) in phases(model, where).items():
+            case = f"{label}, {phase}"
+            model_costs[case] = models.phase_cost(model.config, 1, new_tokens, before, itemsize=4)
+            model_times[where, case] = bench.measure(work, device=where, threads=cores, dtype="float32", label=case)
+one_call = bench.measure(bench.operator("elementwise").make(1, "float32", "cpu"), threads=cores, dtype="float32")
+host = {"flops_per_s": roof_here.flops_per_s("float32"), "bytes_per_s": roof_here.bytes_per_s, "launch_s": one_call.median}
+
+# %% id="model-picture"
+if checks.ready("predict-gap"):
+    predicted_here = {case: predict_gap(cost, host, host)["slow_s"] for case, cost in model_costs.items()}
+    limits_here = {case: predict_gap(cost, host, host)["limits"][0] for case, cost in model_costs.items()}
+    measured_here = {case: model_times["cpu", case].median for case in model_costs}
+    over = {case: measured_here[case] / predicted_here[case] for case in model_costs}
+    found_beside_predicted(
+        {case: seconds * 1e3 for case, seconds in predicted_here.items()},
+        {"this machine": {case: (seconds * 1e3, "measured") for case, seconds in measured_here.items()}},
+        title=f"A model in memory is near its bound; tiny's decode takes {over['tiny, decode']:.0f} times as long as predicted",
+        quantity="milliseconds for one pass",
+    ).show()
+    large = f"Qwen2.5-0.5B, {layers} layers, decode"
+    display(Markdown(
+        f"Measured here, now: decode of the larger model takes {over[large]:.1f} times its bound, which is {limits_here[large]}: "
+        f"its {amount(model_costs[large]['bytes'], 'B')} have to come from memory for every token. "
+        f"`tiny` moves {amount(model_costs['tiny, decode']['bytes'], 'B')}, and its time is something else: a forward pass calls "
+        f"well over a hundred operators one after the other, and each costs at least the {one_call.median * 1e6:.1f} us that "
+        "a call on one element takes here, in the interpreter and the dispatcher. The prediction counted one launch."
+    ))
+
+# %% [markdown] id="the-gap"
+# ### 3.3 The gap, predicted and found
+#
+# **What you need to know.** A comparison is about machines only when the dtype is the same on both sides (part 1.5). Four kinds of work, four dtypes, each the same on both machines: a float32 matrix product; a float64 array times a number; prefill of GPT-2 Large in float32; a decode step of Llama-3.1-8B in bfloat16. The GPU's times are *published* by others for an A100, with their source. This machine's are *measured* for the first two; the two language models are too large to wait for, so they are *modelled* from your ceilings, which 3.2 has just put to the test. If `device` is a GPU, its own column is measured.
+
+# %% id="gap-work"
+def gpt2_large(batch, tokens):
+    """FLOPs and bytes of a forward pass: 36 blocks of width 1280, 20 heads of 64, a vocabulary of 50257 (Radford et al. 2019)."""
+    width, rows = 1280, batch * tokens
+    block = [
+        ("matmul", [(rows, width), (width, 3 * width)]),
+        ("matmul", [(batch, 20, tokens, 64), (batch, 20, 64, tokens)]),
+        ("matmul", [(batch, 20, tokens, tokens), (batch, 20, tokens, 64)]),
+        ("matmul", [(rows, width), (width, width)]),
+        ("matmul", [(rows, width), (width, 4 * width)]),
+        ("matmul", [(rows, 4 * width), (4 * width, width)]),
+    ]
+    costs = [operator_cost(op, shapes, 4) for op, shapes in block] * 36
+    costs.append(operator_cost("matmul", [(rows, width), (width, 50257)], 4))
+    return {name: sum(cost[name] for cost in costs) for name in ("flops", "bytes")}
+
+
+product_size, scale_size = 2048, 2**24
+product = bench.operator("matmul").make(product_size, "float32", "cpu")
+scale = bench.operator("elementwise").make(scale_size, "float64", "cpu")
+product_here = bench.measure(product, threads=cores, dtype="float32", label="matmul 2048")
+scale_here = bench.measure(scale, threads=cores, dtype="float64", label="scale")
+
+small_kernel = machines.published("GPU-A10080GB-smallkernel-stream")
+card = {
+    "flops_per_s": a100.flops_per_s("float32"),
+    "bytes_per_s": a100.bandwidth_bytes_per_s(),
+    "launch_s": 16 * 4096 / (small_kernel.value * 1e9),  # 4096 doubles read and written, back to back: the launch is all there is
+}
+print(f"Launch to launch on the A100, published: {card['launch_s'] * 1e6:.1f} us ({small_kernel.source}).")
+
+# %% id="gap-picture"
+if checks.ready("operator-cost", "predict-gap"):
+    llama = models.preset("llama-3.1-8b")
+    bf16 = {**card, "flops_per_s": a100.flops_per_s("bfloat16")}
+    host_bf16 = {**host, "flops_per_s": roof_here.flops_per_s("bfloat16")}
+    tokens_per_s = machines.published("GPU-A100-decode-Llama-3.1-8B-bf16-tp1").value
+    scale_cost = operator_cost("multiply", [(scale_size,), ()], 8)
+    # One operation for every 16 bytes: the float64 peak is nowhere near, so the float32 one may stand in for it.
+    work = {
+        "matmul 2048, float32": (
+            operator_cost("matmul", [(product_size, product_size)] * 2, 4), host, card,
+            machines.published("GPU-A100-80-PCIe-fp32lin-2048x2048x2048").value * 1e-3, (product_here.median, "measured"),
+        ),
+        "array times a number, float64": (
+            scale_cost, host, card,
+            scale_cost["bytes"] / (machines.published("GPU-A10080GB-stream-scale").value * 1e9), (scale_here.median, "measured"),
+        ),
+        "prefill, GPT-2 Large, 8 x 1024, float32": (
+            gpt2_large(8, 1024), host, card,
+            machines.published("GPU-A100-40GB-GPT2-Large-b8-non-fused").value * 1e-3, None,
+        ),
+        "decode, Llama-3.1-8B, bfloat16": (
+            models.phase_cost(llama, 1, 1, 128, 2), host_bf16, bf16, 1 / tokens_per_s, None,
+        ),
+    }
+    predicted_gap, found_gap, table = {}, {}, []
+    for label, (cost, slow, fast, gpu_s, measured) in work.items():
+        prediction = predict_gap(cost, slow, fast)
+        host_s, kind = measured or (prediction["slow_s"], "modelled")
+        predicted_gap[label], found_gap[label] = prediction["gap"], (host_s / gpu_s, kind)
+        table.append({
+            "work": label, "FLOP/byte": f"{cost['flops'] / cost['bytes']:.1f}", "limits here, there": ", ".join(prediction["limits"]),
+            "here": f"{host_s * 1e3:.4g} ms ({kind})", "A100, predicted": f"{prediction['fast_s'] * 1e3:.3g} ms",
+            "A100, published": f"{gpu_s * 1e3:.3g} ms", "of the bound": f"{prediction['fast_s'] / gpu_s:.0%}",
+        })
+    gap_low, gap_high = min(predicted_gap.values()), max(predicted_gap.values())
+    found_beside_predicted(
+        predicted_gap,
+        {"this machine over published A100": found_gap},
+        title=f"One GPU, four kinds of work: predicted gaps from {gap_low:.0f} to {gap_high:.0f}",
+        quantity="times as fast as this machine, at the same dtype",
+    ).show()
+    display(pandas.DataFrame(table))
+    display(Markdown(
+        f"There is no such thing as *the* speed of a GPU: work that arithmetic limits gains the ratio of the peaks "
+        f"({peak_ratio:.0f} in float32), work that memory limits the ratio of the bandwidths ({bandwidth_ratio:.0f}). "
+        f"{checks.recall('decode gap')} A mark at the kind *modelled* is a prediction for this machine over a published time."
+    ))
+
+# %% id="gap-own-gpu"
+if device != "cpu" and checks.ready("predict-gap"):
+    rows = [
+        {"work": case, "this CPU": bench.format_seconds(model_times["cpu", case].median),
+         device: bench.format_seconds(model_times[device, case].median),
+         "gap, measured": f"{model_times['cpu', case].median / model_times[device, case].median:.1f}"}
+        for case in model_costs
+    ]
+    display(pandas.DataFrame(rows))
+else:
+    print("device is the CPU: no second column to measure. Set device = \"cuda\" in the parameters cell where there is a GPU.")
+
+# %% [markdown] id="where-it-fails"
+# ### 3.4 Where the prediction fails, and why
+#
+# **What you need to know.** A roofline is a bound: nothing runs faster, and much runs slower. Three reasons come back again and again on GPUs.
+#
+# * **Launch overhead.** A kernel that runs for less time than it takes to start. Chains of small kernels pay it once for each; recording them once and replaying them (a *CUDA graph*) pays less.
+# * **Occupancy.** The lanes are busy only when there is work for all of them. A product is cut into tiles, one SM works on each, and a product of 48 tiles leaves more than half of 108 SMs idle.
+# * **Thermal and power limits.** The peak is stated at a clock that the chip holds only while it stays cool. A T4 may draw 70 W, as much as a light bulb used to, and lowers its clock under sustained load (Jia et al. 2019, arXiv:1903.07486).
+
+# %% id="failures"
+def fraction(name, spec, flops=0, byte_count=0, unit_s=1e-3, dtype="float32", seconds=None):
+    """Share of the bound of a published time: (bound seconds) / (published seconds)."""
+    peak, bandwidth = spec.flops_per_s(dtype), spec.bandwidth_bytes_per_s()
+    return max(flops / peak, byte_count / bandwidth) / (seconds or machines.published(name).value * unit_s)
+
+
+t4 = machines.spec("T4")
+small_bytes = 16 * 4096
+graph = machines.published("GPU-A10080GB-smallkernel-graph")
+llama_bytes = models.phase_cost(models.preset("llama-3.1-8b"), 1, 1, 128, 2)["bytes"]
+reached = {
+    "A100, product of 2048": fraction("GPU-A100-80-PCIe-fp32lin-2048x2048x2048", a100, flops=2 * 2048**3),
+    "A100, product of 512 x 768 x 768: 48 tiles": fraction("GPU-A100-80-PCIe-fp32lin-512x768x768", a100, flops=2 * 512 * 768 * 768),
+    "T4, product of 2048": fraction("GPU-T4-fp32lin-2048x2048x2048", t4, flops=2 * 2048**3),
+    "T4, product of 8192 x 4096 x 16384: half a second": fraction(
+        "GPU-T4-fp32lin-8192x16384x4096", t4, flops=2 * 8192 * 16384 * 4096
+    ),
+    "A100, 64 kB times a number": fraction("", a100, byte_count=small_bytes, seconds=small_bytes / (small_kernel.value * 1e9)),
+    "the same in a CUDA graph": fraction("", a100, byte_count=small_bytes, seconds=small_bytes / (graph.value * 1e9)),
+    "A100, decode of Llama-3.1-8B, compiled": fraction(
+        "", a100, byte_count=llama_bytes, seconds=1 / machines.published("GPU-A100-decode-Llama-3.1-8B-bf16-tp1").value
+    ),
+    "A100, decode of Llama-3-8B, another program": fraction(
+        "", a100, byte_count=llama_bytes, seconds=1 / machines.published("GPU-A100SXM80GB-llamacpp-Llama-3-8B_F16").value
+    ),
+}
+plots.bars(
+    {label: 100 * share for label, share in reached.items()},
+    truth=100.0, unit="%", kinds="published", quantity="share of the roofline bound",
+    title="The bound is the same formula everywhere; what reaches it is not",
+).show()
+Markdown(
+    f"The A100 reaches {reached['A100, product of 2048']:.0%} of its float32 bound on a large product, and "
+    f"{reached['A100, product of 512 x 768 x 768: 48 tiles']:.0%} on one with fewer tiles than it has SMs (occupancy). The T4 falls from "
+    f"{reached['T4, product of 2048']:.0%} to {reached['T4, product of 8192 x 4096 x 16384: half a second']:.0%} when the product gets "
+    "*larger* and the chip warmer (a thermal limit is the likeliest cause; the source does not record the clock). A small kernel reaches "
+    f"{reached['A100, 64 kB times a number']:.1%} (launch). And one card decodes nearly the same model at "
+    f"{reached['A100, decode of Llama-3.1-8B, compiled']:.0%} or {reached['A100, decode of Llama-3-8B, another program']:.0%} of its bound, "
+    "depending on the program. The ratio of two machines is always a ratio of two *stacks*."
+)
+
+# %% [markdown] id="part-4"
+# ## Part 4: Five systems, four questions
+#
+# ### 4.1 Control flow, dataflow, and what a domain buys
+#
+# **What you need to know.** A processor of the ordinary kind follows **control flow**: a program counter says which instruction comes next, and data are fetched for it. In **dataflow** there is no such counter: an operation may run as soon as its operands are there (it *fires*), and what it produces lets others fire. A program then is a graph, its nodes operations, its edges the data between them. Dataflow can be *dynamic*, when hardware finds out at run time what is ready, or *static*, when a compiler has worked out before where and in which order everything happens. It can be fine, each operation on its own, or coarse, whole tiles at a time. Real machines mix these, so ask at which level.
+#
+# All five machines of this course are **domain-specific architectures**: they give up what a neural network does not need, branch prediction or coherent caches or 64-bit arithmetic, and spend the transistors on multipliers and on memory near them. They differ in what they leave to hardware at run time and what they ask of a compiler. Two terms for that: a **cache** is filled by hardware when something is missing; a **scratchpad** is filled by the program, because somebody planned it.
+#
+# Whatever new accelerator you meet, ask four questions: *What is the execution model? Where is the memory? Who schedules the operations? What does the compiler control?*
+#
+# ### 4.2 Five machines
+#
+# **NVIDIA GPU.** Each SM holds many warps, every one with its own program counter, and its warp schedulers issue in each cycle from one that is ready. A block scheduler hands out blocks of threads, caches fill and evict by themselves, DRAM controllers reorder requests; all of that is decided by hardware while the program runs. Beside the caches each SM has shared memory that a kernel fills. A compiler chooses how operators are fused, the sizes of tiles and the precision, and has no say in what a cache keeps. PyTorch runs operators eagerly, one kernel each, or through torch.compile as graphs; kernels are written in CUDA or Triton.
+#
+# **Google TPU.** One core issues very wide instruction words (VLIW bundles), each with work for a scalar unit, a vector unit of 8 by 128 lanes, the transfers, and the *MXU*: a systolic array in which weights stay put and activations pass from cell to cell. There is no cache on this path. XLA compiles the traced program as a whole: fusion, the layout of tensors in tiles of 8 by 128, and what lies in the scratchpad (*VMEM*) when; transfers from HBM are part of its schedule. Division over chips follows annotations. The host launches programs at run time. Hand-written kernels are in Pallas.
+#
+# **Cerebras WSE.** A wafer carries some 900,000 small cores, each with 48 KB of SRAM and a router to its four neighbours, and no other memory. A message of one word (a *wavelet*) carries a colour; its arrival starts the task that waits for this colour, a short ordinary program. The compiler places each layer on a rectangle of cores and sets the route of every colour before the run; which task runs next depends on what arrives. A model that does not fit has its weights streamed in from outside the wafer, layer by layer. PyTorch steps are traced and placed; kernels are written in CSL.
+#
+# **Groq LPU.** Operands stream east and west across the chip in 320-byte vectors, past functional units that stand in their way: memory, matrix planes, vector units. Every instruction has its cycle, fixed by the compiler, also between chips; there is no cache, no arbiter, and nothing that could wait. SRAM, 220 MiB of it a chip, is the only memory and forms one address space with that of the other chips. The compiler knows in which slice of memory on which chip each vector is at each moment. Models are exported (ONNX) and built by a closed compiler; outsiders write no kernels.
+#
+# **IBM Spyre.** 32 cores, each with a matrix unit and a 2 MB scratchpad (*LX*), are joined by a ring, with LPDDR5 behind them. The compiler divides the work of an operation over the cores, lays tensors out in *sticks* of 128 bytes, decides what stays in the scratchpads, and writes a program for each core; a core starts on a tile when its inputs have been staged. Order and placement are fixed in that plan; how long a transfer takes is not. Between kernels the host's runtime submits one after the other, in ordinary control flow. Programs come through torch.compile; the compiler's artifact is readable, operation by operation and core by core.
+#
+# Details change by generation. A claim about "the GPU" or "the TPU" is about the ones in the table below.
+#
+# ### 4.3 Where is the memory?
+#
+# **Predict.** Which of the five holds the 16-bit weights of an 8-billion-parameter model in SRAM on one device?
+
+# %% id="predict-fit"
+checks.predict("fits in SRAM", choices=["none", "only the WSE", "the WSE and the LPU", "all but the GPU"], answer=None)
+
+# %% id="memory-picture"
+gpu, tpu, wafer, lpu, spyre = (machines.spec(key) for key in ("a100-80", "tpu-v5e", "wse-3", "groq-lpu-v1", "spyre"))
+l2 = machines.published("GPU-A10080GB-L2-15360kB").value * 1e9
+spyre_cores = spyre["cores"].value
+lx_bandwidth = spyre_cores * spyre["sram_bw"].value * spyre["clock"].si("1/s")  # one stick a core and cycle
+levels = [
+    Level("GPU (A100)", "L2 cache", gpu["l2"].si("byte"), l2),
+    Level("GPU (A100)", "HBM", gpu.capacity_bytes(), gpu.bandwidth_bytes_per_s()),
+    Level("TPU (v5e)", "VMEM", tpu["vmem"].si("byte"), tpu["vmem_bw_over_hbm"].value * tpu.bandwidth_bytes_per_s()),
+    Level("TPU (v5e)", "HBM", tpu.capacity_bytes(), tpu.bandwidth_bytes_per_s()),
+    Level("WSE-3", "SRAM of all cores", wafer.capacity_bytes("onchip"), wafer.bandwidth_bytes_per_s("onchip")),
+    Level("LPU v1", "SRAM", lpu.capacity_bytes("onchip"), lpu.bandwidth_bytes_per_s("onchip")),
+    Level("Spyre", "LX of all cores", spyre_cores * spyre["local_sram"].si("byte"), lx_bandwidth),
+    Level("Spyre", "LPDDR5", spyre.capacity_bytes(), spyre.bandwidth_bytes_per_s()),
+]
+needs = {name: landscape.number(f"weights/{name}/bfloat16").value for name in ("llama-3.1-8b", "llama-2-70b")}
+fits = [level.system for level in levels if "SRAM" in level.name and level.capacity_bytes >= needs["llama-3.1-8b"]]
+chips = math.ceil(needs["llama-2-70b"] / lpu.capacity_bytes("onchip"))
+capacity_and_bandwidth(
+    levels, needs={f"weights of {name}": size for name, size in needs.items()},
+    title="Capacity is bought with bandwidth, and bandwidth with capacity, or with many devices",
+).show()
+Markdown(
+    f"Only {' and '.join(fits)} holds the 8-billion-parameter model in SRAM. The LPU has more bandwidth than any DRAM and would need at "
+    f"least {chips} chips for the 70-billion one. On the other three the weights lie in DRAM, and every token reads them from there. "
+    f"Published figures; the scratchpad's bandwidth of Spyre is derived from a contested clock. {checks.recall('fits in SRAM')}"
+)
+
+# %% id="memory-facts"
+facts = {"scheduling": "who_schedules", "memory is managed by": "memory_mgmt", "shapes": "layout_constraint"}
+pandas.DataFrame(
+    {found.name: {label: found[field].value for label, field in facts.items()} for found in (gpu, tpu, wafer, lpu, spyre)}
+).style.set_properties(**{"text-align": "left", "white-space": "normal", "min-width": "12em"})
+
+# %% [markdown] id="vocabulary-text"
+# ### 4.4 The first rows of your Map
+#
+# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio shows that it holds, in the right direction and by enough. Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines a100-80` lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
+
+# %% id="vocabulary"
+landscape.vocabulary("lab1")
+
+# %% id="numbers-to-point-at"
+pandas.DataFrame([
+    {"id": f"spec/{found.key}/{field}", "says": str(found[field])}
+    for found in (gpu, tpu, wafer, lpu, spyre)
+    for field in ("l2", "vmem", "local_sram", "sram_total", "sram_bw", "offchip_size", "offchip_bw", "host_link_bw")
+    if field in found
+])
+
+# %% [markdown] id="landscape-cells-text"
+# **Exercise `landscape-cells`** (core, about {{minutes: landscape-cells}} minutes). Answer the four questions for all five systems: twenty cells, a sentence each. Each row gives its point by itself. The check judges claim and evidence; your reasoning has to be there, and is read by people.
+#
+# <details><summary>Hint 1: where to look</summary>Everything that you need stands in 4.2, in the table of 4.3 and in the vocabulary. Where two claims look alike, find the word in which they differ: hardware or program, order or cycle, one address space or each core its own.</details>
+# <details><summary>Hint 2: a smaller case</summary>Take one machine and ask of each thing that could be decided, the next instruction, the next transfer, what is evicted: is it decided before the program runs, or while it runs, and by whom? What you find answers two of the four rows.</details>
+# <details><summary>Hint 3: a way in</summary>For evidence, the vocabulary says what the pair has to show. Where there is DRAM, set its capacity over that of the memory near the arithmetic; where there is none, set the bandwidth inside over that of the link to the outside. Both numbers have to be of one product.</details>
+
+# %% exercise="landscape-cells" level="core" minutes=36
+# exercise: landscape-cells
+def landscape_cells(system):
+    """Cells of the rows execution-model, memory-hierarchy, who-schedules and compiler-controls for one system.
+
+    system: "gpu", "tpu", "cerebras", "groq" or "spyre".
+    Returns {row id: {"claim": str, a claim id of the row; "reasoning": str, one sentence of yours; "evidence": None, or [a, b], ids
+    of two numbers whose ratio a / b shows it}} with exactly these four rows. Only claims about memory need evidence here.
+    >>> sorted(landscape_cells("gpu"))
+    ['compiler-controls', 'execution-model', 'memory-hierarchy', 'who-schedules']
+    """
+    ### BEGIN SOLUTION
+    answers = {
+        "gpu": {
+            "execution-model": ("simt-threads", "Every warp has its own counter, and ready ones fill in for waiting ones.", None),
+            "memory-hierarchy": ("caches-before-dram", "L1 and L2 fill themselves from HBM; shared memory is beside them.", ["spec/a100-80/offchip_size", "spec/a100-80/l2"]),
+            "who-schedules": ("hardware-at-run-time", "Blocks, warps, evictions and DRAM order are decided during the run.", None),
+            "compiler-controls": ("fusion-and-tiles", "It shapes kernels; where their data are kept is up to the caches.", None),
+        },
+        "tpu": {
+            "execution-model": ("wide-words-and-systolic-array", "A single sequence of bundles feeds all units; only in the MXU do data do the pushing.", None),
+            "memory-hierarchy": ("scratchpad-before-hbm", "VMEM holds what XLA had fetched from HBM.", ["spec/tpu-v5e/offchip_size", "spec/tpu-v5e/vmem"]),
+            "who-schedules": ("compiler-on-the-core", "Bundles and DMA come from XLA; hosts start programs whenever they like.", None),
+            "compiler-controls": ("layout-and-scratchpad", "Tiles of 8 by 128, fusion, VMEM; annotations split over chips.", None),
+        },
+        "cerebras": {
+            "execution-model": ("data-triggered-tasks", "A wavelet's colour wakes a small task on its core.", None),
+            "memory-hierarchy": ("sram-beside-each-core", "48 KB at every core, and a narrow way out of the wafer.", ["spec/wse-3/sram_bw", "spec/wse-3/offchip_bw"]),
+            "who-schedules": ("compiler-places-hardware-fires", "Routes are set beforehand, tasks run in the order of arrival.", None),
+            "compiler-controls": ("placement-and-routes", "It picks rectangles, colours and whether weights are streamed.", None),
+        },
+        "groq": {
+            "execution-model": ("scheduled-streams", "Vectors pass units at cycles known beforehand.", None),
+            "memory-hierarchy": ("sram-in-one-address-space", "All chips' SRAM together, and nothing behind it.", ["spec/groq-lpu-v1/sram_bw", "spec/groq-lpu-v1/host_link_bw"]),
+            "who-schedules": ("compiler-every-cycle", "No unit can wait or choose.", None),
+            "compiler-controls": ("everything-to-the-cycle", "Slice, chip and moment of every vector.", None),
+        },
+        "spyre": {
+            "execution-model": ("tile-dataflow", "A core begins a tile once it is staged; kernels follow one another by ordinary control.", None),
+            "memory-hierarchy": ("scratchpad-before-lpddr", "LX is filled by plan from LPDDR5.", ["spec/spyre/offchip_size", "spec/spyre/local_sram"]),
+            "who-schedules": ("compiler-plans-order", "The plan holds the order, not the length of a transfer.", None),
+            "compiler-controls": ("division-layout-scratchpad", "Shares of cores, sticks, and what remains in LX.", None),
+        },
+    }
+    return {row: dict(zip(("claim", "reasoning", "evidence"), cell)) for row, cell in answers[system].items()}
+    ### END SOLUTION
+
+# %% check="landscape-cells" points=4
+# check: landscape-cells
+checks.landscape_cells(landscape_cells)
+### BEGIN HIDDEN TESTS
+checks.landscape_cells(landscape_cells, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% [markdown] id="trade-offs-text"
+# **Exercise `trade-offs`** (stretch, about {{minutes: trade-offs}} minutes). The two remaining rows of this lab: how does a program get there, and what does the machine give up for what it gains? The second needs a pair of numbers for every system.
+#
+# <details><summary>Hint 1: where to look</summary>The programming model is the last sentence of each paragraph in 4.2. For the trade-off look at the picture of 4.3 beside 3.4: what does the machine need in order to be fast, and what happens without it?</details>
+# <details><summary>Hint 2: a smaller case</summary>A machine loses nearly everything when its work is too small. Which two published measurements of one product show that, one with much work and one with little? `machines.find(system="TPU")` lists what there is.</details>
+# <details><summary>Hint 3: a way in</summary>For a GPU, compare two bandwidths of one card; for a TPU, two rates; for the wafer, inside and outside; for the LPU, a model and a chip; for Spyre, its memory's bandwidth and that of a card of another system.</details>
+
+# %% exercise="trade-offs" level="stretch" minutes=23
+# exercise: trade-offs
+def trade_offs(system):
+    """Cells of the rows programming-model and key-trade-off for one system, as in landscape_cells.
+
+    system: "gpu", "tpu", "cerebras", "groq" or "spyre".
+    Returns {row id: {"claim": str, "reasoning": str, "evidence": None or [a, b]}} with exactly these two rows.
+    >>> sorted(trade_offs("gpu"))
+    ['key-trade-off', 'programming-model']
+    """
+    ### BEGIN SOLUTION
+    programs = {
+        "gpu": ("eager-kernels-or-graph", "Operators one by one, or what Dynamo caught; CUDA and Triton are open."),
+        "tpu": ("whole-graph-through-xla", "XLA wants the whole trace; Pallas is the way around it."),
+        "cerebras": ("step-placed-on-fabric", "A step is traced and laid out; below it is CSL."),
+        "groq": ("exported-to-closed-compiler", "ONNX in, a binary out, nothing to write in between."),
+        "spyre": ("torch-compile-to-core-programs", "A graph from torch.compile ends as a plan for 32 cores."),
+    }
+    costs = {
+        "gpu": ("generality-needs-parallelism", "A card that is busy moves a hundred times what a small kernel gets.", ["published/GPU-A10080GB-stream-scale", "published/GPU-A10080GB-smallkernel-stream"]),
+        "tpu": ("throughput-needs-regular-shapes", "A product of 512 gets a ninth of what a large one gets.", ["published/TPU-v7x-gemm-32768", "published/TPU-v7x-gemm-512"]),
+        "cerebras": ("bandwidth-needs-fit", "Off the wafer there is next to nothing.", ["spec/wse-3/sram_bw", "spec/wse-3/offchip_bw"]),
+        "groq": ("determinism-needs-chips", "A large model fills hundreds of chips.", ["weights/llama-2-70b/bfloat16", "spec/groq-lpu-v1/sram_total"]),
+        "spyre": ("capacity-needs-reuse", "128 GB stand behind a tenth of an A100's bandwidth.", ["spec/a100-80/offchip_bw", "spec/spyre/offchip_bw"]),
+    }
+    claim, reasoning = programs[system]
+    cost, why, pair = costs[system]
+    return {
+        "programming-model": {"claim": claim, "reasoning": reasoning, "evidence": None},
+        "key-trade-off": {"claim": cost, "reasoning": why, "evidence": pair},
+    }
+    ### END SOLUTION
+
+# %% check="trade-offs" points=2
+# check: trade-offs
+checks.trade_offs(trade_offs)
+### BEGIN HIDDEN TESTS
+checks.trade_offs(trade_offs, seed=checks.grading_seed())
+### END HIDDEN TESTS
+
+# %% [markdown] id="my-map-text"
+# **Look.** The next cell puts your cells into your Map, with what you measured in this lab, and shows it. The Map is a file that grows from lab to lab; filling a cell again keeps what it held before.
+
+# %% id="my-map"
+my_map = landscape.LandscapeMap.open()
+my_map.keep(product_here, id="lab1/matmul-2048-float32", label=f"product of 2048 in float32 on {cores} threads, here")
+my_map.keep(roof_here.bytes_per_s, id="lab1/copy-bandwidth", quantity="byte/s", label="copy outside the caches, here")
+if checks.ready("landscape-cells"):
+    sources = [landscape_cells] + ([trade_offs] if checks.passed("trade-offs") else [])
+    for column in landscape.systems():
+        for cells in sources:
+            for row_id, cell in cells(column).items():
+                my_map.fill(row_id, column, **cell)
+print(my_map.note)
+my_map.render("lab1")
+
+# %% id="my-map-export"
+for kind in ("md", "csv", "html"):
+    print("written:", my_map.export(kind, f"landscape_map.{kind}").name)
+
+# %% [markdown] written="gap-in-words" points=4
+# **written: gap-in-words** (about 10 minutes, read by a person). A colleague says: "We moved from the CPU to an A100, and the model is 40 times faster. So for our chatbot, which serves one user at a time, we should buy the card with the highest FLOP/s." Answer in at most 150 words, with at least two numbers from this lab, and say of each whether it is measured, recorded, published or modelled. Replace this paragraph's last line by your answer.
+#
+# ### BEGIN SOLUTION
+# "40 times" says little before we know which phase, which dtype and how many threads were compared. One user at a time is decode, and decode reads every weight once a token: it is memory-bound on both machines, so the ratio of bandwidths decides, not that of FLOP/s. For Llama-3.1-8B in bfloat16 the A100's roofline gives about 8 ms a token (modelled from the published 2,039 GB/s), and 10.7 ms were published; its float32 product of 2048, compute-bound, takes 1.05 ms (published) against some 90 ms here (measured). A card with twice the FLOP/s and the same memory would write tokens no faster. Buy bandwidth, or batch users; and measure your own model, in the dtype you will serve, before and after.
+# ### END SOLUTION
+
+# %% [markdown] instructor="true" id="rubric-gap-in-words"
+# **Rubric for `gap-in-words`: two axes, 0 to 2 points each.**
+#
+# | points | specific | correct |
+# |---|---|---|
+# | 2 | at least two numbers from the lab, each with its kind and its conditions (dtype, phase, machine) | says that one user means decode, that decode is bound by memory on both machines, and that more FLOP/s alone do not help; nothing else is wrong |
+# | 1 | one such number, or two without kind or conditions | the conclusion is right and the reason is missing or partly wrong (launch overhead alone, or "the GPU is idle" without saying why) |
+# | 0 | no number, or numbers that are not in the lab | agrees with the colleague, or argues from peak FLOP/s |
+#
+# Full marks do not need the words of the model answer. An answer that asks for the missing conditions (dtype, threads, phase of the "40 times") before anything else is a good one. Common: taking the published A100 time as measured; comparing float32 here with bfloat16 there.
+
 # %% [markdown] id="takeaways"
 # ## Takeaways
 #
-# * A clock around a launch times the launch. Synchronize before the first reading and before the second.
-# * A device is warm when its samples agree, not after a fixed number of calls; and a rule that was not met is reported.
-# * Keep raw samples and quote the median. Time blocks of calls when a call is short against the clock's tick. Threads are part of the number.
-# * Interleave and alternate what you compare, form ratios inside a round, and give an interval.
-# * A ratio of two numbers says something about what differs between them. Make that one thing.
+# * A clock around a launch times the launch. Synchronize before the first reading and before the second; call a device warm when its samples agree; keep raw samples, quote the median, and interleave what you compare.
+# * A ratio of two numbers says something about what differs between them. Make that one thing: the same dtype, threads, device and kind, or say so.
+# * FLOPs and bytes follow from shapes. Their quotient, beside the ridge point of a machine, says what limits an operator there.
+# * A GPU is faster by its lanes where arithmetic limits and by its bandwidth where memory does. Prefill gains the one, decode the other.
+# * A bound is not a promise: launches, too few tiles, and a hot chip take their share, and so does the program around it.
+# * Four questions open any accelerator: the execution model, the memory, the scheduler, what the compiler controls.
 #
-# **What comes next.** In part 2 your harness measures this machine: matmul, elementwise and reduction, over sizes, dtypes and threads, and you read caches and bandwidth out of the curve. Your Accelerator Landscape Map begins in part 4.
+# **What comes next.** Lab 2 takes one block of this model apart into a graph of operations, and executes it as dataflow: nodes that fire when their operands arrive. Bring your Map; its next rows are about what a system sees of a program.
 
 # %% [markdown] id="glossary"
 # ## Glossary
 #
-# {{glossary: asynchronous launch, block, confidence interval, drift, dtype, interquartile range, kernel, kind of number, median, outlier, synchronize, thread, virtual clock, warm-up}}
+# {{glossary: arithmetic intensity, asynchronous launch, block, cache, compulsory traffic, confidence interval, control flow, dataflow, decode, drift, dtype, FLOP, interquartile range, kernel, kind of number, KV cache, median, occupancy, outlier, prefill, ridge point, scratchpad, SIMT, synchronize, systolic array, tensor core, thread, virtual clock, warm-up, warp}}
 
 # %% [markdown] id="hand-in-text"
 # ## Hand in
 #
-# The cell below lists what this session has checked.
+# The cell below lists what this session has checked. Your answer in words is read by a person. Your Map is a file of its own: keep it for Lab 2.
 
 # %% id="hand-in"
 checks.hand_in()

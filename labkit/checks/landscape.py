@@ -16,14 +16,15 @@ from labkit.landscape.rows import near, row, rows, systems
 def landscape_check(
     exercise: str, lab: str, *, function: str = "landscape_cells", groups: Mapping[str, tuple[float, tuple[str, ...]]]
 ) -> Check:
-    """The check of a lab's rows. groups: name -> (points, row ids); together they are all rows of the lab, each once.
+    """The check of some of a lab's rows. groups: name -> (points, row ids), each row once. A group gives its points by itself: a wrong row takes
+    nothing from another.
 
     One case a group and system: the function is called with the system's id. Reasoning has to be there and is read by a person: nothing about it
-    is judged here. There is no seed to it: the systems are the cases. Raises ValueError for groups that do not cover the lab's rows.
+    is judged here. There is no seed to it: the systems are the cases. Raises ValueError for a row that is not of this lab or is named twice.
     """
     named = [r for _, ids in groups.values() for r in ids]
-    if sorted(named) != sorted(r.id for r in rows(lab)):
-        raise ValueError(f"groups name {named}; expected each row of {lab} once: {[r.id for r in rows(lab)]}")
+    if len(set(named)) != len(named) or not set(named) <= {r.id for r in rows(lab)}:
+        raise ValueError(f"groups name {named}; expected rows of {lab}, each at most once: {[r.id for r in rows(lab)]}")
     wanted = {name: ids for name, (_, ids) in groups.items()}
 
     def cases(rng):
@@ -35,7 +36,7 @@ def landscape_check(
             return f"returned {short(got)}, expected a dict from row to cell."
         unknown = [key for key in got if key not in named]
         if unknown:
-            return f"there is no row {short(unknown[0])} in this lab{near(unknown[0], named)}; its rows are {', '.join(named)}."
+            return f"there is no row {short(unknown[0])} here{near(unknown[0], named)}; the rows of this exercise are {', '.join(named)}."
         problems = [problem for r in wanted[case.group] if (problem := _cell_problem(r, system, got.get(r)))]
         return " ".join(problems[:2]) or None
 
@@ -46,6 +47,7 @@ def landscape_check(
         generate=cases,
         reference=lambda case: None,
         compare=compare,
+        independent=True,
     )
 
 

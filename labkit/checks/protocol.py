@@ -171,7 +171,8 @@ class Check:
     """An exercise's check.
 
     exercise: grade id. function: name of the learner's function. groups: ordered {group name: points}; a group counts only
-    when all groups before it are right, so that nobody earns the edge cases of a function that is wrong. generate(rng) gives
+    when all groups before it are right, so that nobody earns the edge cases of a function that is wrong; with `independent`, each group
+    counts by itself. generate(rng) gives
     the cases, reference(case) the expected value, compare(case, outcome, expected) None when right, else what is wrong.
     """
 
@@ -183,6 +184,7 @@ class Check:
     compare: Callable[[Case, dict, object], str | None]
     causes: tuple[Cause, ...] = ()
     error_causes: tuple[Cause, ...] = ()
+    independent: bool = False
 
     @property
     def points(self) -> float:
@@ -236,7 +238,7 @@ class Check:
         for group, points in self.groups.items():
             of_group = [v for c, v in zip(cases, verdicts, strict=True) if c.group == group]
             right = sum(v.ok for v in of_group)
-            open_so_far = open_so_far and right == len(of_group)
+            open_so_far = right == len(of_group) and (open_so_far or self.independent)
             earned += points if open_so_far else 0.0
             rows.append((group, f"{right} of {len(of_group)}", f"{points if open_so_far else 0:g} of {points:g}"))
         return Score(

@@ -85,13 +85,19 @@ def test_a_defect_loses_points_on_every_seed(defect):
     assert [seed for seed in SEEDS if check(function, seed=seed).status == "passed"] == []
 
 
-def test_points_of_the_part():
+def test_points_of_the_lab():
     assert {name: check.points for name, check in lab1.CHECKS.items()} == {
         "time-once": 2.0,
         "warm-up": 2.0,
         "measure": 3.0,
         "compare": 3.0,
         "differences": 2.0,
+        "operator-cost": 3.0,
+        "memory-levels": 2.0,
+        "predict-gap": 3.0,
+        "phase-cost": 3.0,
+        "landscape-cells": 4.0,
+        "trade-offs": 2.0,
     }
 
 

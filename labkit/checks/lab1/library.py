@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from labkit import models
 from labkit.bench import harness, statistics
 from labkit.bench.comparison import COMPARED
 from labkit.bench.devices import synchronizing_clock
@@ -83,3 +84,58 @@ def differences(first, second):
 
     one, other = conditions(first), conditions(second)
     return sorted(name for name in one if one[name] is None or one[name] != other[name])
+
+
+@twin("operator-cost")
+def operator_cost(op, shapes, itemsize):
+    """FLOPs and bytes of "matmul", "multiply" or "sum" from shapes: PyTorch's own shape rules on tensors without memory, and its FLOP counter.
+
+    Returns {"flops": int, "bytes": int}.
+    """
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    operands = [torch.empty(shape, device="meta") for shape in shapes]
+    with FlopCounterMode(display=False) as counter:
+        result = {"matmul": torch.matmul, "multiply": torch.mul, "sum": torch.sum}[op](*operands)
+    by_element = {"matmul": counter.get_total_flops(), "multiply": result.numel(), "sum": max(0, operands[0].numel() - 1)}
+    return {"flops": by_element[op], "bytes": itemsize * sum(tensor.numel() for tensor in (*operands, result))}
+
+
+@twin("memory-levels")
+def memory_levels(sizes, bandwidths, drop=0.75):
+    """Levels of a bandwidth curve: each ends before the first point below `drop` times the best that it has shown.
+
+    Returns a list of {"last_size": int, "bandwidth": float, the median of the level}.
+    """
+    starts = [0]
+    for position in range(1, len(bandwidths)):
+        if bandwidths[position] < drop * max(bandwidths[starts[-1] : position]):
+            starts.append(position)
+    ends = [*starts[1:], len(bandwidths)]
+    return [
+        {"last_size": sizes[end - 1], "bandwidth": statistics.median(bandwidths[start:end])}
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+@twin("predict-gap")
+def predict_gap(cost, slow, fast):
+    """Seconds on two machines by the roofline and a launch, their ratio, and what limits each.
+
+    Returns {"slow_s", "fast_s", "gap": float, "limits": (str, str)}.
+    """
+    seconds, limits = [], []
+    for machine in (slow, fast):
+        parts = [
+            (cost["flops"] / machine["flops_per_s"], "compute"), (cost["bytes"] / machine["bytes_per_s"], "memory"), (machine["launch_s"], "launch"),
+        ]  # fmt: skip
+        seconds.append(max(parts[:2])[0] + machine["launch_s"])
+        limits.append(max(parts, key=lambda part: part[0])[1])
+    return {"slow_s": seconds[0], "fast_s": seconds[1], "gap": seconds[0] / seconds[1], "limits": tuple(limits)}
+
+
+@twin("phase-cost")
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    """FLOPs and bytes of one forward pass of a decoder: `labkit.models.phase_cost`, which is a twin of its own."""
+    return models.phase_cost.__wrapped__(model, batch, new_tokens, context, itemsize)
