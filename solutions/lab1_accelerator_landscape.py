@@ -65,7 +65,7 @@ from labkit.plots import sweeps
 from labkit.plots import timing as plots
 from labkit.plots.dots import over_truth
 from labkit.plots.gaps import found_beside_predicted
-from labkit.plots.memories import Level, amount, capacity_and_bandwidth
+from labkit.plots.memories import Level, amount, binary_amount, capacity_and_bandwidth
 
 notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
 
@@ -867,9 +867,9 @@ checks.memory_levels(memory_levels, seed=checks.grading_seed())
 # %% id="memory-levels-picture"
 if checks.ready("operator-cost", "memory-levels"):
     found_levels = memory_levels([size for size, _, _ in multiply_here], [rate for _, rate, _ in multiply_here])
-    said = ", ".join(f"{name} {amount(size, 'B')}" for name, size in bench.cache_sizes().items()) or "does not say"
+    said = ", ".join(f"{name} {binary_amount(size)}" for name, size in bench.cache_sizes().items()) or "does not say"
     display(pandas.DataFrame([
-        {"level ends at": amount(level["last_size"], "B"), "bandwidth, measured": amount(level["bandwidth"], "B/s")}
+        {"level ends at": binary_amount(level["last_size"]), "bandwidth, measured": amount(level["bandwidth"], "B/s")}
         for level in found_levels
     ]))
     display(Markdown(
@@ -1235,7 +1235,7 @@ reached = {
 }
 plots.bars(
     {label: 100 * share for label, share in reached.items()},
-    truth=100.0, unit="%", kinds="published", quantity="share of the roofline bound",
+    truth=100.0, truth_name="bound", unit="%", kinds="published", quantity="share of the roofline bound",
     title="The bound is the same formula everywhere; what reaches it is not",
 ).show()
 Markdown(
@@ -1286,13 +1286,13 @@ l2 = machines.published("GPU-A10080GB-L2-15360kB").value * 1e9
 spyre_cores = spyre["cores"].value
 lx_bandwidth = spyre_cores * spyre["sram_bw"].value * spyre["clock"].si("1/s")  # one stick a core and cycle
 levels = [
-    Level("GPU (A100)", "L2 cache", gpu["l2"].si("byte"), l2),
+    Level("GPU (A100)", "L2 cache", gpu["l2"].si("byte"), l2, side="below"),
     Level("GPU (A100)", "HBM", gpu.capacity_bytes(), gpu.bandwidth_bytes_per_s()),
     Level("TPU (v5e)", "VMEM", tpu["vmem"].si("byte"), tpu["vmem_bw_over_hbm"].value * tpu.bandwidth_bytes_per_s()),
     Level("TPU (v5e)", "HBM", tpu.capacity_bytes(), tpu.bandwidth_bytes_per_s()),
-    Level("WSE-3", "SRAM of all cores", wafer.capacity_bytes("onchip"), wafer.bandwidth_bytes_per_s("onchip")),
+    Level("WSE-3", "SRAM of all cores", wafer.capacity_bytes("onchip"), wafer.bandwidth_bytes_per_s("onchip"), side="left"),
     Level("LPU v1", "SRAM", lpu.capacity_bytes("onchip"), lpu.bandwidth_bytes_per_s("onchip")),
-    Level("Spyre", "LX of all cores", spyre_cores * spyre["local_sram"].si("byte"), lx_bandwidth),
+    Level("Spyre", "LX of all cores", spyre_cores * spyre["local_sram"].si("byte"), lx_bandwidth, side="left"),
     Level("Spyre", "LPDDR5", spyre.capacity_bytes(), spyre.bandwidth_bytes_per_s()),
 ]
 needs = {name: landscape.number(f"weights/{name}/bfloat16").value for name in ("llama-3.1-8b", "llama-2-70b")}

@@ -87,7 +87,7 @@ _FAST, _FULL = "fast", "full"
 # Working sets of the elementwise curve, bytes: from inside any first-level cache to far outside common last-level caches.
 _SMALLEST_BYTES, _LARGEST_BYTES = 2**13, 2**28
 _MATMUL = {_FAST: (64, 256, 512, 1024), _FULL: (32, 64, 128, 256, 512, 1024, 2048)}
-_STEP = {_FAST: 8, _FULL: 2}
+_STEP = {_FAST: 4, _FULL: 2}
 _SECONDS = {_FAST: 0.04, _FULL: 0.2}
 # Agreement within 5 % of neighbouring windows, and no more than a second of it: a point of a sweep is one of many.
 _WARMUP = {_FAST: Warmup(max_seconds=0.25), _FULL: Warmup(max_seconds=1.0)}

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping
 
 from .style import KIND_HATCH, PALETTE, QUIET, FigureText, figure, figure_with_text, legend_below, title_above
+from .sweeps import plain_steps
 
 KIND_MARKER = {"measured": "o", "recorded": "s", "published": "^", "modelled": "D"}
 
@@ -56,6 +57,8 @@ def found_beside_predicted(
                 )  # fmt: skip
                 labels.add(label)
         axes.set_xscale("log")
+        axes.set_xticks(plain_steps(list(numbers.values())))
+        axes.minorticks_off()
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set(
             yticks=list(rows.values()), yticklabels=[textwrap.fill(case, 30) for case in predicted], xlabel=f"{quantity} (log)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from .memories import amount
+from .memories import amount, binary_amount
 from .style import INK, KIND_HATCH, MARKERS, PALETTE, QUIET, FigureText, figure, figure_with_text, legend_below, title_above
 
 Curve = Sequence[tuple[float, float, str]]
@@ -21,7 +21,7 @@ def bandwidth_curve(
     Raises ValueError for no curve, an empty one, or points that are not above 0.
     """
     return _curves(
-        curves, title=title, alt=alt, marks=dict(caches or {}), x=("working set", lambda v: amount(v, "B")),
+        curves, title=title, alt=alt, marks=dict(caches or {}), x=("working set", binary_amount),
         y=("bandwidth", lambda v: amount(v, "B/s")), base=2,
     )  # fmt: skip
 
@@ -48,14 +48,17 @@ def _curves(curves: Mapping[str, Curve], *, title, alt, marks, x, y, base) -> Fi
         axes.set_xscale("log", base=base)
         axes.set_yscale("log")
         every_x = sorted({p[0] for points in checked.values() for p in points})
-        axes.set_xticks(_spread(every_x, 7))
+        axes.set_xticks(_spread(list({x_text(x): x for x in every_x}.values()), 7))
         axes.minorticks_off()
         axes.xaxis.set_major_formatter(lambda value, _: x_text(value))
-        axes.set_yticks(_steps([p[1] for points in checked.values() for p in points]))
+        axes.set_yticks(plain_steps([p[1] for points in checked.values() for p in points]))
         axes.yaxis.set_major_formatter(lambda value, _: y_text(value))
         axes.set(xlabel=f"{x_name} (log)", ylabel=f"{y_name} (log)")
         axes.grid(True)
         axes.margins(0.05)
+        if marks:
+            low, high = axes.get_ylim()
+            axes.set_ylim(low, high * 3)  # room for the names of the caches above the curves
         _levels(axes, marks, every_x)
         title_above(fig, title)
         legend_below(fig, columns=2)
@@ -88,8 +91,8 @@ def _spread(values: list[float], most: int) -> list[float]:
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
-def _steps(values: list[float]) -> list[float]:
-    """1, 2, 5 times powers of ten that cover the values."""
+def plain_steps(values: list[float]) -> list[float]:
+    """Ticks for a logarithmic axis that people read: 1, 2, 5 times powers of ten, or powers of ten alone where those are many."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     every = [m * 10.0**e for e in range(low, high + 1) for m in (1, 2, 5)]
     inside = [v for v in every if min(values) * 0.6 <= v <= max(values) * 1.6]
@@ -102,6 +105,6 @@ def _levels(axes, marks: Mapping[str, float], xs: list[float]) -> None:
         if xs[0] <= size <= xs[-1]:
             axes.axvline(size, color=QUIET, linewidth=1.2, linestyle=":")
             axes.annotate(
-                f"{name} {amount(size, 'B')}", (size, top), xytext=(-3, -4), textcoords="offset points", rotation=90, va="top", ha="right",
+                f"{name} {binary_amount(size)}", (size, top), xytext=(-3, -4), textcoords="offset points", rotation=90, va="top", ha="right",
                 fontsize=9, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
             )  # fmt: skip

@@ -209,6 +209,7 @@ def bars(
     *,
     title: str,
     truth: float | None = None,
+    truth_name: str = "truth",
     unit: str | None = None,
     kinds: Mapping[str, str] | str | None = None,
     quantity: str = "time per call",
@@ -216,7 +217,7 @@ def bars(
 ) -> FigureText:
     """One horizontal bar per label, its number beside it, the truth as a line.
 
-    values  seconds, unless `unit` names another unit, in which they and `truth` then are.
+    values  seconds, unless `unit` names another unit, in which they and `truth` then are. truth_name: what the line is called.
     kinds   label -> kind of the number, or one kind for all; kinds are hatched differently.
     """
     if not values:
@@ -249,7 +250,7 @@ def bars(
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
         if truth is not None:
-            axes.axvline(truth / size, color=INK, linewidth=1.8, label=f"truth, {text(truth)}")
+            axes.axvline(truth / size, color=INK, linewidth=1.8, label=f"{truth_name}, {text(truth)}")
         axes.set(
             yticks=range(len(values)),
             yticklabels=[textwrap.fill(label, 28) for label in values],
@@ -264,11 +265,11 @@ def bars(
         rows = [
             {"label": label, "value": text(value)}
             | ({"kind": kinds.get(label, "")} if kinds else {})
-            | ({"over truth": value / truth} if truth else {})
+            | ({f"over {truth_name}": value / truth} if truth else {})
             for label, value in values.items()
         ]
         shown = "; ".join(f"{label} {text(value)}" for label, value in values.items())
-        said = f"{title}. Bars: {shown}" + (f"; truth {text(truth)}." if truth is not None else ".")
+        said = f"{title}. Bars: {shown}" + (f"; {truth_name} {text(truth)}." if truth is not None else ".")
         return figure_with_text(fig, alt or said, rows)
 
 
