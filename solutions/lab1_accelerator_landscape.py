@@ -901,7 +901,7 @@ roof_here
 rows = []
 for name in ("T4", "L4", "A100-80", "H100"):
     gpu = machines.spec(name)
-    sms, clock = gpu["sm_count"].value, gpu["clock_boost"].value * 1e6
+    sms, clock = gpu["sm_count"].value, gpu["clock_boost"].si
     lanes = gpu.flops_per_s("float32") / (2 * clock * sms)
     rows.append({
         "machine": gpu.name, "SMs": sms, "float32 lanes per SM": round(lanes), "clock": f"{clock / 1e9:.2f} GHz",
@@ -1281,23 +1281,28 @@ Markdown(
 checks.predict("fits in SRAM", choices=["none", "only the WSE", "the WSE and the LPU", "all but the GPU"], answer=None)
 
 # %% id="memory-picture"
-gpu, tpu, wafer, lpu, spyre = (machines.spec(key) for key in ("a100-80", "tpu-v5e", "wse-3", "groq-lpu-v1", "spyre"))
-l2 = machines.published("GPU-A10080GB-L2-15360kB").value * 1e9
-spyre_cores = spyre["cores"].value
-lx_bandwidth = spyre_cores * spyre["sram_bw"].value * spyre["clock"].si("1/s")  # one stick a core and cycle
+gpu, tpu, wafer, lpu, spyre = (machines.spec(key) for key in ("A100-80", "TPU-v5e", "WSE-3", "Groq-LPU-v1", "Spyre"))
+
+
+def level(system, name, spec, where, side="right", bandwidth=None):
+    """A level of memory of the whole product, from its published facts."""
+    return Level(system, name, spec.capacity_bytes(where), bandwidth or spec.bandwidth_bytes_per_s(where), side)
+
+
+l2 = machines.published("GPU-A10080GB-L2-15360kB").value * 1e9  # measured by others: no data sheet states it
 levels = [
-    Level("GPU (A100)", "L2 cache", gpu["l2"].si("byte"), l2, side="below"),
-    Level("GPU (A100)", "HBM", gpu.capacity_bytes(), gpu.bandwidth_bytes_per_s()),
-    Level("TPU (v5e)", "VMEM", tpu["vmem"].si("byte"), tpu["vmem_bw_over_hbm"].value * tpu.bandwidth_bytes_per_s()),
-    Level("TPU (v5e)", "HBM", tpu.capacity_bytes(), tpu.bandwidth_bytes_per_s()),
-    Level("WSE-3", "SRAM of all cores", wafer.capacity_bytes("onchip"), wafer.bandwidth_bytes_per_s("onchip"), side="left"),
-    Level("LPU v1", "SRAM", lpu.capacity_bytes("onchip"), lpu.bandwidth_bytes_per_s("onchip")),
-    Level("Spyre", "LX of all cores", spyre_cores * spyre["local_sram"].si("byte"), lx_bandwidth, side="left"),
-    Level("Spyre", "LPDDR5", spyre.capacity_bytes(), spyre.bandwidth_bytes_per_s()),
+    level("GPU (A100)", "L2 cache", gpu, "l2", side="below", bandwidth=l2),
+    level("GPU (A100)", "HBM", gpu, "offchip"),
+    level("TPU (v5e)", "VMEM", tpu, "vmem"),
+    level("TPU (v5e)", "HBM", tpu, "offchip"),
+    level("WSE-3", "SRAM of all cores", wafer, "sram", side="left"),
+    level("LPU v1", "SRAM", lpu, "sram"),
+    level("Spyre", "LX of all cores", spyre, "local_sram", side="left", bandwidth=spyre.bandwidth_bytes_per_s("sram")),
+    level("Spyre", "LPDDR5", spyre, "offchip"),
 ]
 needs = {name: landscape.number(f"weights/{name}/bfloat16").value for name in ("llama-3.1-8b", "llama-2-70b")}
-fits = [level.system for level in levels if "SRAM" in level.name and level.capacity_bytes >= needs["llama-3.1-8b"]]
-chips = math.ceil(needs["llama-2-70b"] / lpu.capacity_bytes("onchip"))
+fits = [found.system for found in levels if "SRAM" in found.name and found.capacity_bytes >= needs["llama-3.1-8b"]]
+chips = math.ceil(needs["llama-2-70b"] / lpu.capacity_bytes("sram"))
 capacity_and_bandwidth(
     levels, needs={f"weights of {name}": size for name, size in needs.items()},
     title="Capacity is bought with bandwidth, and bandwidth with capacity, or with many devices",
@@ -1311,24 +1316,24 @@ Markdown(
 # %% id="memory-facts"
 facts = {"scheduling": "who_schedules", "memory is managed by": "memory_mgmt", "shapes": "layout_constraint"}
 pandas.DataFrame(
-    {found.name: {label: found[field].value for label, field in facts.items()} for found in (gpu, tpu, wafer, lpu, spyre)}
+    {found.name: {label: str(found[field]) for label, field in facts.items()} for found in (gpu, tpu, wafer, lpu, spyre)}
 ).style.set_properties(**{"text-align": "left", "white-space": "normal", "min-width": "12em"})
 
 # %% [markdown] id="vocabulary-text"
 # ### 4.4 The first rows of your Map
 #
-# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio shows that it holds, in the right direction and by enough. Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines a100-80` lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
+# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio shows that it holds, in the right direction and by enough. Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines A100-80`, or `machines.spec("A100-80")` in a cell, lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
 
 # %% id="vocabulary"
 landscape.vocabulary("lab1")
 
 # %% id="numbers-to-point-at"
 pandas.DataFrame([
-    {"id": f"spec/{found.key}/{field}", "says": str(found[field])}
+    {"id": f"spec/{found.key}/{field}", "says": str(found[field]), "status": found[field].status_in_words}
     for found in (gpu, tpu, wafer, lpu, spyre)
     for field in ("l2", "vmem", "local_sram", "sram_total", "sram_bw", "offchip_size", "offchip_bw", "host_link_bw")
     if field in found
-])
+]).style.hide(axis="index")
 
 # %% [markdown] id="landscape-cells-text"
 # **Exercise `landscape-cells`** (core, about {{minutes: landscape-cells}} minutes). Answer the four questions for all five systems: twenty cells, a sentence each. Each row gives its point by itself. The check judges claim and evidence; your reasoning has to be there, and is read by people.

@@ -1,52 +1,81 @@
-"""`labkit machines [NAME ...]`: the products that the course knows, and one product's facts with their sources."""
+"""`labkit machines`: the products as one table, or all facts of one product with their sources."""
 
 from __future__ import annotations
 
-from labkit.course.cli import CommandError
+DTYPES = ("float32", "float16", "bfloat16", "float8", "int8")
 
 
 def add_arguments(parser) -> None:
     """The arguments of `labkit machines`."""
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="a product, such as t4, tpu-v5e, wse-3; without one, the table of all"
+        "names", nargs="*", metavar="NAME", help="products to show in full (T4, A100-40, TPU-v5e, ...); none: the table of all"
     )
 
 
 def main(args) -> int:
-    """0, or 2 for a name that is no product."""
+    """0, or a CommandError with status 2 for an unknown or ambiguous name. Nothing is printed then."""
+    from labkit.course.cli import CommandError
+    from labkit.machines import spec, specs
+
+    try:
+        chosen = [spec(name) for name in args.names]
+    except ValueError as error:
+        raise CommandError(str(error), 2) from None
     from rich.console import Console
 
-    from labkit import machines
-
     console = Console()
-    if not args.names:
-        console.print(_table(machines))
+    if not chosen:
+        console.print(overview([spec(key) for key in specs()]))
         console.print(
-            "Published facts; ridge points are computed. `labkit machines NAME` shows each fact with its source.", highlight=False
+            "Published numbers; dense peaks in TFLOP/s (int8 TOP/s), computed ridge points in FLOP/byte. `labkit machines NAME`: sources."
         )
-        return 0
-    try:
-        found = [machines.spec(name) for name in args.names]
-    except ValueError as error:
-        raise CommandError(str(error), 2) from error
-    for spec in found:
-        console.print(repr(spec), markup=False, highlight=False, soft_wrap=True)
+    for product in chosen:
+        console.print(details(product))
     return 0
 
 
-def _table(machines):
+def overview(products):
+    """A table with a row for each product."""
     from rich.table import Table
 
-    table = Table()
-    for name in ("key", "product", "16-bit peak", "off-chip memory", "bandwidth", "ridge, FLOP/byte"):
-        table.add_column(name, justify="left" if name in ("key", "product") else "right", no_wrap=name == "key")
-    for key in machines.specs():
-        spec = machines.spec(key)
-        dtype = next(d for d in ("float16", "bfloat16") if d in spec.dtypes)
-        size = str(spec["offchip_size"]) if "offchip_size" in spec else str(spec["offchip_kind"].value).split(" (")[0]
-        bandwidth = str(spec["offchip_bw"]).split(" (or", 1)[0] if "offchip_bw" in spec else "none"
-        ridge = f"{spec.ridge(dtype):.0f}" if "offchip_bw" in spec else ""
-        table.add_row(
-            key, spec.name, f"{spec.peak(dtype).value:g} {spec.peak(dtype).unit}", size.split(" (or", 1)[0], bandwidth, ridge
+    table = Table(show_edge=False)
+    for column in ("key", "system", *DTYPES, "off-chip", "bandwidth", "ridge, 16 bit"):
+        table.add_column(column, overflow="fold")
+    for product in products:
+        peaks = [f"{product.flops_per_s(dtype) / 1e12:.6g}" if dtype in product.dtypes else "-" for dtype in DTYPES]
+        size, bandwidth = (
+            str(product[name]) if name in product and product[name].is_number else "-" for name in ("offchip_size", "offchip_bw")
         )
+        table.add_row(product.key, product.system, *peaks, size, bandwidth, ridges(product))
+    return table
+
+
+def ridges(product) -> str:
+    """Ridge points of the product's 16-bit dtype, one for each level with a bandwidth; on-chip levels are named."""
+    dtype = next((dtype for dtype in ("float16", "bfloat16") if dtype in product.dtypes), None)
+    if dtype is None:
+        return "-"
+    shown = []
+    for level in ("offchip", "sram"):
+        try:
+            ridge = product.ridge(dtype, level)
+        except ValueError:
+            continue
+        text = f"{ridge:.2f}" if ridge < 10 else f"{ridge:.1f}"
+        shown.append(text if level == "offchip" else f"{text} ({level})")
+    return ", ".join(shown) or "-"
+
+
+def details(product):
+    """A table with a row for each fact of one product."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_edge=False, title=f"{product.name} ({product.key}): published facts", title_justify="left")
+    for column in ("field", "value", "status", "source"):
+        table.add_column(column, overflow="fold")
+    for name, fact in product.facts.items():
+        others = "".join(f"\nother: {claim} ({claim.source}{f'; {claim.note}' if claim.note else ''})" for claim in fact.other)
+        note = f"\n{fact.note}" if fact.note else ""
+        table.add_row(name, Text(f"{fact}"), fact.status_in_words, Text(f"{fact.source}, read {fact.date}{note}{others}"))
     return table

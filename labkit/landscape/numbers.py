@@ -71,28 +71,24 @@ def number(id: str) -> Number:
     )
 
 
+# Quantities of machine facts -> those of evidence.
+_OF_FACTS = {"FLOP/s": "op/s", "OP/s": "op/s", "B": "byte", "B/s": "byte/s", "s": "s"}
+
+
 def _of_spec(id: str, product: str, field: str) -> Number:
     from labkit import machines
-    from labkit.machines.quantities import UNITS
+    from labkit.machines import units
 
     spec = machines.spec(product)
     try:
         fact = spec[field]
     except KeyError as error:
-        raise ValueError(str(error.args[0])) from None
-    quantity = UNITS[fact.unit][0]
-    if isinstance(fact.value, str) or quantity not in QUANTITIES:
+        raise ValueError(str(error)) from None
+    quantity = _OF_FACTS.get(units.parse(fact.unit).quantity) if fact.is_number else None
+    if quantity is None:
         raise ValueError(f"{id}: {fact} is no number that evidence uses ({', '.join(QUANTITIES)})")
-    return Number(
-        id,
-        fact.si(quantity),
-        quantity,
-        "published",
-        spec.system,
-        f"{spec.name}, {field}: {fact}",
-        f"{fact.source} ({fact.date})",
-        spec.key,
-    )
+    label = f"{field} of {spec.name}, {fact}"
+    return Number(id, fact.si, quantity, "published", spec.system, label, f"{fact.source} ({fact.date})", spec.key)
 
 
 def _of_published(id: str, row_id: str) -> Number:

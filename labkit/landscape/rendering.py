@@ -28,7 +28,7 @@ class Rendered:
 def evidence_text(landscape, ids) -> str:
     """What the evidence says, with values and kinds; a pair as a ratio."""
     found = [landscape.number(id) for id in ids]
-    text = " over ".join(f"{n.label or n.id}: {n.value:.4g} {n.quantity} ({n.kind})" for n in found)
+    text = " over ".join(f"{n.label or n.id} ({n.kind})" for n in found)
     return f"{text}; ratio {found[0].value / found[1].value:.3g}" if len(found) == 2 else text
 
 

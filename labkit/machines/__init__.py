@@ -1,11 +1,25 @@
-"""Sourced facts of the five systems' products, and measurements that others published. No torch here.
+"""The sourced facts of the five systems' products, and measurements that others have published.
 
-`spec("T4")` gives a `MachineSpec`, `published("A100-GEMV-16384")` a `Published` number. Execution models come with a later version.
+`spec`, `specs`, `MachineSpec`, `Fact`, `Claim`; `published`, `find`, `Published`. Needs neither torch nor numpy. The modules are not named after
+the functions: importing a submodule `spec` would put the module in the function's place.
 """
 
 from __future__ import annotations
 
-from labkit.machines.published import Published, find, published
-from labkit.machines.spec import Fact, MachineSpec, spec, specs
+import importlib
 
-__all__ = ["Fact", "MachineSpec", "Published", "find", "published", "spec", "specs"]
+_WHERE = {
+    "Fact": "facts", "Claim": "facts", "MachineSpec": "machine_spec", "UnknownField": "machine_spec", "spec": "catalog", "specs": "catalog",
+    "Published": "measurements", "published": "measurements", "find": "measurements",
+}  # fmt: skip
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

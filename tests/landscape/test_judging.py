@@ -124,10 +124,10 @@ def test_every_claim_that_needs_a_number_can_be_proved(reference):
 @pytest.mark.parametrize(
     "evidence, said",
     [
-        (["spec/tpu-v7/peak_bf16", "spec/tpu-v2/peak_bf16"], "of two products, tpu-v7 and tpu-v2"),
+        (["spec/tpu-v7/peak_bf16", "spec/tpu-v2/peak_bf16"], "of two products, TPU-v7 and TPU-v2"),
         (["published/TPU-v7x-gemm-32768", "spec/t4/peak_fp16"], "is about gpu, not tpu"),
         (["spec/tpu-v7/offchip_bw", "spec/tpu-v7/offchip_bw"], "is a bandwidth"),
-        (["published/TPU-v7x-gemm-2048", "published/TPU-v7x-gemm-512x"], "no published number"),
+        (["published/TPU-v7x-gemm-2048", "published/TPU-v7x-gemm-512x"], "no published measurement"),
         ("published/TPU-v7x-gemm-512", "needs a pair"),
         (["published/TPU-v7x-gemm-512", "published/TPU-v7x-gemm-32768"], "The other way round it would be"),
         (["lab1/mine", "spec/t4/l2"], "no number 'lab1/mine'"),
@@ -157,7 +157,7 @@ def test_numbers_by_id_are_in_si_with_kind_and_source():
         and number("weights/llama-2-70b/bfloat16").kind == "modelled"
     )
     found = number("published/GPU-A10080GB-stream-scale")
-    assert (found.value, found.quantity, found.kind, found.product) == (1732e9, "byte/s", "published", "a100-80") and found.source
+    assert (found.value, found.quantity, found.kind, found.product) == (1732e9, "byte/s", "published", "A100-80") and found.source
     for bad in ("", "spec", "spec/t4", "weights/tiny", "weights/tiny/int3", "elsewhere/x", "spec/L40S/l2"):
         with pytest.raises(ValueError):
             number(bad)
