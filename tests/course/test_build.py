@@ -49,7 +49,7 @@ def test_the_clean_lab_is_proved_and_written(proved):
     assert (
         [p.proof for p in result.proofs]
         == [name for name, _ in PROOFS]
-        == ["solved", "unsolved", "answers", "same bytes", "no leak"]
+        == ["solved", "unsolved", "answers", "same bytes", "no leak", "mutants"]
     )
     notebook = nbformat.read(course.folder / "labs" / f"{NAME}.ipynb", as_version=4)
     nbformat.validate(notebook)
