@@ -62,6 +62,11 @@ def test_the_report_shows_proofs_exercises_and_the_verdict(proved):
     report([result], console)
     shown = console.file.getvalue()
     assert all(name in shown for name, _ in PROOFS) and "scale-all" in shown and "1 of 1 labs hold." in shown
+    assert [cell.strip() for cell in next(line for line in shown.split("\n") if "│ double" in line).split("│")[5:8]] == [
+        "8",
+        "5",
+        "3 (3 equivalent)",
+    ]
 
 
 # Proofs: each is run alone on a lab with one thing broken. What the run said about the clean lab is above.
@@ -424,6 +429,7 @@ def test_the_command_compares_the_committed_labs(module):
         (["--chek"], "unrecognized arguments: --chek"),
         (["--jobs", "0"], "--jobs 0: expected"),
         (["--jobs", "x"], "invalid int value"),
+        (["--report", "out"], "--report needs the proofs"),
     ],
 )
 def test_a_mistyped_option_is_an_error(arguments, message):
