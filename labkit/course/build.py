@@ -220,11 +220,11 @@ def _exercises(result: Built, console) -> None:
     mutants = facts.get("mutants", {})
     points = {e["exercise"]: e["max"] for e in facts.get("exercises", [])}
     table = Table()
-    for column in ("exercise", "points", "right answers", "wrong answers", "mutants killed", "survived", "equivalent"):
+    for column in ("exercise", "points", "right answers", "wrong answers", "mutants killed", "survived", "rate"):
         first = column == "exercise"
         table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for name, tally in facts["tallies"].items():
         of = mutants.get(name)
-        counts = (f"{of.killed} of {of.made}", len(of.survivors), of.equivalent) if of else ("-",) * 3
+        counts = (f"{of.killed} of {of.made}", len(of.survivors), f"{of.rate:.0%}") if of else ("-",) * 3
         table.add_row(name, f"{points.get(name, 0):g}", str(tally.right), str(tally.wrong), *map(str, counts))
     console.print(table)
