@@ -28,6 +28,11 @@ class Built:
     def ok(self) -> bool:
         return not self.problems
 
+    @property
+    def facts(self) -> dict:
+        """What the proofs found out, by name."""
+        return {name: value for proved in self.proofs for name, value in proved.facts.items()}
+
 
 def add_arguments(parser) -> None:
     """The arguments of `labkit build`."""
@@ -35,6 +40,9 @@ def add_arguments(parser) -> None:
     parser.add_argument("--check", action="store_true", help="write nothing: prove, and compare with the committed files in labs/")
     parser.add_argument(
         "--no-proofs", action="store_true", help="only make the notebooks (while writing a lab; never before a commit)"
+    )
+    parser.add_argument(
+        "--report", metavar="DIR", type=Path, help="write mutants.json and mutants.md into this folder: every mutant and its fate"
     )
     parser.add_argument(
         "--jobs",
@@ -61,12 +69,18 @@ def main(args) -> int:
             raise CommandError(f"no lab has a source in {sources}", 2)
         if args.jobs < 1:
             raise CommandError(f"--jobs {args.jobs}: expected a whole number above 0", 2)
+        if args.report and args.no_proofs:
+            raise CommandError("--report needs the proofs: drop --no-proofs", 2)
         course, root = load_course(), paths.repo_root()
         labs = [Lab(sources / f"{name}.py", course, lab_checks(name), root / "tests" / "answers" / name) for name in names]
     except (UnknownLab, CourseError, FileNotFoundError) as error:
         raise CommandError(str(error), 2) from error
     results = build(labs, root / "labs", check=args.check, proofs=not args.no_proofs, jobs=args.jobs)
     report(results)
+    if args.report:
+        from labkit.course.mutant_report import write_reports
+
+        write_reports(args.report, {result.lab: result.facts.get("mutants", {}) for result in results})
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -200,13 +214,17 @@ def report(results: list[Built], console=None) -> None:
 def _exercises(result: Built, console) -> None:
     from rich.table import Table
 
-    facts = {name: value for proved in result.proofs for name, value in proved.facts.items()}
+    facts = result.facts
     if "tallies" not in facts:
         return
+    mutants = facts.get("mutants", {})
     points = {e["exercise"]: e["max"] for e in facts.get("exercises", [])}
     table = Table()
-    for column in ("exercise", "points", "right answers", "wrong answers"):
-        table.add_column(column, justify="left" if column == "exercise" else "right")
+    for column in ("exercise", "points", "right answers", "wrong answers", "mutants killed", "survived", "rate"):
+        first = column == "exercise"
+        table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for name, tally in facts["tallies"].items():
-        table.add_row(name, f"{points.get(name, 0):g}", str(tally.right), str(tally.wrong))
+        of = mutants.get(name)
+        counts = (f"{of.killed} of {of.made}", len(of.survivors), f"{of.rate:.0%}") if of else ("-",) * 3
+        table.add_row(name, f"{points.get(name, 0):g}", str(tally.right), str(tally.wrong), *map(str, counts))
     console.print(table)

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from labkit.checks.protocol import Check
-from labkit.course import answers, leaks, run, scores
+from labkit.course import answers, leaks, mutants, run, scores
 from labkit.course.config import Course
 from labkit.course.source import Problem, read_source, student_notebook, to_bytes
 
@@ -224,11 +224,18 @@ def judged_answers(lab: Lab, facts: dict) -> list[Problem]:
     return problems
 
 
+def mutants_killed(lab: Lab, facts: dict) -> list[Problem]:
+    """Nearly every small mistake in a solution loses points, and each that does not is listed with a reason."""
+    problems, tallies = mutants.judge(lab.master, lab.checks, lab.answers)
+    facts["mutants"] = {t.exercise: t for t in tallies}
+    return problems
+
+
 PROOFS: list[tuple[str, Callable[[Lab, dict], list[Problem]]]] = [
     ("solved", solved),
     ("unsolved", unsolved),
     ("answers", judged_answers),
     ("same bytes", same_bytes),
     ("no leak", no_leak),
-    # Automatic mutants of the solutions come here: ("mutants", mutants).
+    ("mutants", mutants_killed),
 ]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from labkit.course.delimiters import find_delimiters, regions
+from labkit.course.hints import hints_tell
 from labkit.course.source import Problem, SourceCell, is_setup
 
 LEVELS = ("core", "stretch")
@@ -326,5 +327,5 @@ def _positive(value) -> bool:
 
 
 RULES = (
-    _prepared, _delimiters, _anchors, _syntax, _answers, _pairs, _test_cells, _core, _hints, _headings, _images,
+    _prepared, _delimiters, _anchors, _syntax, _answers, _pairs, _test_cells, _core, _hints, hints_tell, _headings, _images,
 )  # fmt: skip

@@ -179,6 +179,16 @@ def scale_all(numbers):
 }
 
 
+SURVIVORS = "\n".join(
+    f"""[[double]]
+mutant = "line 3: {change}"
+equivalent = true
+reason = "Nothing reads n after this line."
+"""
+    for change in ("`n = 0` is dropped", "`n = 0` becomes `n = 1`", "`n = 0` becomes `n = -1`")
+)
+
+
 @dataclass
 class Fixture:
     """The course in `folder`. `lab` reads everything anew from the files, so that edits count."""
@@ -229,4 +239,5 @@ def write_course(folder: Path) -> Fixture:
     fixture.checks_file.write_text(CHECKS, encoding="utf-8")
     for name, text in ANSWERS.items():
         (fixture.answers / f"{name}.py").write_text(text, encoding="utf-8")
+    (fixture.answers / "survivors.toml").write_text(SURVIVORS, encoding="utf-8")
     return fixture

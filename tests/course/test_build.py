@@ -49,7 +49,7 @@ def test_the_clean_lab_is_proved_and_written(proved):
     assert (
         [p.proof for p in result.proofs]
         == [name for name, _ in PROOFS]
-        == ["solved", "unsolved", "answers", "same bytes", "no leak"]
+        == ["solved", "unsolved", "answers", "same bytes", "no leak", "mutants"]
     )
     notebook = nbformat.read(course.folder / "labs" / f"{NAME}.ipynb", as_version=4)
     nbformat.validate(notebook)
@@ -62,6 +62,8 @@ def test_the_report_shows_proofs_exercises_and_the_verdict(proved):
     report([result], console)
     shown = console.file.getvalue()
     assert all(name in shown for name, _ in PROOFS) and "scale-all" in shown and "1 of 1 labs hold." in shown
+    row = next(line for line in shown.split("\n") if "│ double" in line)
+    assert [text.strip() for text in row.split("│")[5:8]] == ["5 of 8", "3", "100%"]
 
 
 # Proofs: each is run alone on a lab with one thing broken. What the run said about the clean lab is above.
@@ -424,6 +426,7 @@ def test_the_command_compares_the_committed_labs(module):
         (["--chek"], "unrecognized arguments: --chek"),
         (["--jobs", "0"], "--jobs 0: expected"),
         (["--jobs", "x"], "invalid int value"),
+        (["--report", "out"], "--report needs the proofs"),
     ],
 )
 def test_a_mistyped_option_is_an_error(arguments, message):

@@ -32,6 +32,7 @@ def _compare_cases(rng):
         case(f"a steady device, a takes {factor:.3g} times as long as b", "steady and noisy", {}, base * factor, base, 10),
         case("a device with outliers", "steady and noisy", noisy, base * factor, base, 30),
         case("a device on which b has been running and a has not", "steady and noisy", cold, base, base * factor, 12, ("b",) * 60),
+        case("a device on which a has been running and b has not", "steady and noisy", cold, base, base * factor, 12, ("a",) * 60),
         case("a device that heats up: a and b are the same kernel", "drift", heat, base, base, 30),
         case(f"a device that heats up: a takes {factor:.3g} times as long", "drift", heat, base * factor, base, 20),
     ]
@@ -161,6 +162,7 @@ def _differences_cases(rng):
             tuple(without("threads")(record(device="cpu", dtype="float32")) for _ in "ab"),
         ),
         pair("thread count None in the second", "unknowns and spellings", lambda first: {"threads": None}),
+        pair("no dtype in the second", "unknowns and spellings", lambda first: {}, without("dtype")),
     ]
 
 

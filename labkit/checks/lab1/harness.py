@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 from labkit.checks.lab1.judging import close, launches, microseconds
 from labkit.checks.protocol import Case, Cause, Check, Device, Work, build_device
@@ -35,6 +36,9 @@ def _measure_cases(rng):
     noisy = {"jitter": 0.02, "outlier_probability": 0.12, "outlier_factor": 30.0}
     coarse = {"clock_resolution_s": rng.choice([10e-6, 20e-6])}
     threads = rng.choice([2, 3, 4])
+    # Binary fractions of a second: every sum is exact, so the block lasts block_s to the last bit, and that is long enough.
+    exact = case("a block that lasts exactly block_s", "coarse clock", {"launch_s": 2**-18}, rng.randint(40, 160) * 2**-20, 1)
+    block_s = exact.device["launch_s"] + rng.choice([2, 4, 8]) * exact.works["kernel"]["seconds"]
     return [
         case("a cold device", "cold and noisy", cold, rng.uniform(1e-4, 1e-3), 1),
         case("a device with outliers", "cold and noisy", noisy, rng.uniform(2e-4, 1e-3), 1),
@@ -48,6 +52,7 @@ def _measure_cases(rng):
             rng.uniform(12e-6, 30e-6),
             1,
         ),
+        replace(exact, kwargs={**exact.kwargs, "block_s": block_s}),
         case(
             f"{threads} threads asked for on a device set to 1",
             "threads",
@@ -101,7 +106,20 @@ def _measure_judge_values(case: Case, outcome: dict, expected: dict):
         return f"'median' is {microseconds(got['median'])}, but the median of your samples is {microseconds(statistics.median(got['samples']))}."
     if block * truth < 0.98 * case.kwargs["block_s"]:
         return f"one sample of {block} calls lasts {microseconds(block * truth)}, expected at least block_s = {microseconds(case.kwargs['block_s'])}."
+    if _block_too_long(case, block):
+        return f"{block} calls a sample, expected 1, doubled only until the block lasts block_s = {microseconds(case.kwargs['block_s'])}."
     return None
+
+
+def _block_too_long(case: Case, block: int) -> bool:
+    """Whether a block of calls is none that doubling from 1 stops at: no power of two, or half of it lasts long enough already."""
+    if block & (block - 1):
+        return True
+    device, works = build_device(case)
+    device.set_num_threads(case.kwargs["threads"])
+    # The clock may show a block one tick too short. What else disturbs a device makes a block longer, so doubling stops earlier.
+    enough = case.kwargs["block_s"] + case.device.get("clock_resolution_s", 0.0)
+    return block > 1 and device.steady_seconds(works["kernel"], calls=block // 2) * (block // 2) >= enough
 
 
 def _measure_first_calls(case, outcome, expected):
@@ -129,6 +147,13 @@ measure = Check(
                 and not close(outcome["value"]["median"], statistics.median(outcome["value"]["samples"]), 1e-9)
             ),
             "That is the mean of your samples: a few slow calls moved it. The median does not see how slow they were.",
+        ),
+        Cause(
+            lambda case, outcome, expected: (
+                close(outcome["value"]["median"], statistics.median(outcome["value"]["samples"]), 1e-9)
+                and _block_too_long(case, outcome["value"]["calls_per_sample"])
+            ),
+            "Start from one call, double, and stop at the first block that lasts at least `block_s`: a longer one costs time and averages outliers into every sample.",
         ),
         Cause(
             lambda case, outcome, expected: bool(case.device.get("clock_resolution_s")),

@@ -8,6 +8,7 @@ the exercise states on a device of its own.
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 from labkit.checks.lab1.judging import close, launches, microseconds
 from labkit.checks.protocol import Case, Cause, Check, Device, Work, build_device
@@ -102,6 +103,10 @@ time_once = Check(
 )
 
 
+MEDIAN_DRAWS = 200
+"""Attempts to draw a device on which a rule with the mean stops elsewhere; about one in five does."""
+
+
 def _warm_up_cases(rng):
     def case(label, group, device, limit, window, tolerance):
         return Case(
@@ -125,11 +130,23 @@ def _warm_up_cases(rng):
     limit = rng.randint(30, 60)
     restless = {"jitter": 0.4}
     cases.append(case(f"a device that never settles, limit {limit}", "warm and never steady", restless, limit, 8, 0.001))
-    return cases
+    # Binary fractions of a second: every sum is exact, so the samples are equal to the last bit and a range of 0 is at most 0.
+    exact = case("samples that are exactly equal, tolerance 0", "warm and never steady", {"launch_s": 2**-18}, 50, 4, 0.0)
+    cases.append(replace(exact, works={"kernel": {"seconds": rng.randint(100, 900) * 2**-20}}))
+    # A wide tolerance, so that the window still holds samples that differ: there the median and the mean stop at different calls.
+    for _ in range(MEDIAN_DRAWS):
+        fading = {"warmup_factor": rng.uniform(3.0, 6.0), "warmup_calls": rng.uniform(3.0, 9.0)}
+        wide = case("a device still warming up, tolerance 80 %", "cold device", fading, 300, rng.randint(5, 8), 0.8)
+        if _warm_up_reference(wide) != _warm_up_reference(wide, statistics.fmean):
+            break
+    return [*cases, wide]
 
 
-def _warm_up_reference(case: Case) -> dict:
-    """The stated procedure, run on the case's device: call and time until the last `window` samples agree, or `limit` calls."""
+def _warm_up_reference(case: Case, middle=statistics.median) -> dict:
+    """The stated procedure, run on the case's device: call and time until the last `window` samples agree, or `limit` calls.
+
+    middle: what the tolerance is a share of.
+    """
     device, works = build_device(case)
     work, options = works["kernel"], case.kwargs
     samples: list[float] = []
@@ -141,7 +158,7 @@ def _warm_up_reference(case: Case) -> dict:
         samples.append(device.now() - start)
         recent = samples[-options["window"] :]
         spread = max(recent) - min(recent)
-        if len(recent) == options["window"] and spread <= options["tolerance"] * statistics.median(recent):
+        if len(recent) == options["window"] and spread <= options["tolerance"] * middle(recent):
             return {"calls": len(samples), "stable": True}
     return {"calls": len(samples), "stable": False}
 
