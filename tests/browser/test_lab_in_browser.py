@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from labkit.checks import lab_checks
+
 LAB = "lab1_accelerator_landscape"
-WAIT = 120_000
+POINTS = sum(check.points for check in lab_checks(LAB).values())
+WAIT = 180_000
 """Milliseconds until a missing element is a failure: never a bound that a pass depends on."""
 
 WRONG = """# exercise: time-once
@@ -62,7 +65,7 @@ def test_a_learner_sees_waiting_wrong_and_right(page):
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.locator(".lm-Menu-itemLabel", has_text="Run All Cells").first.click()
     # The lab runs through although nothing is written: the last cell counts the points.
-    page.get_by_text("0 of 12 points in this session").wait_for(timeout=WAIT)
+    page.get_by_text(f"0 of {POINTS:g} points in this session").wait_for(timeout=WAIT)
     check = code_cell(page, "# check: time-once")
     check.scroll_into_view_if_needed()
     check.get_by_text("not written yet").first.wait_for(timeout=WAIT)
