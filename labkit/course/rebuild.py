@@ -1,7 +1,8 @@
 """A submission becomes a fresh copy of the release with the learner's answers in it: nothing else of it is trusted or needed.
 
 So an edited test is restored, a deleted or copied one does not matter, and a notebook whose metadata an editor lost is graded as long as
-each answer can be found: by grade id, else by cell id, else by the line `# exercise: <id>` that every exercise cell shows.
+each answer can be found: by grade id, else by cell id, else by the line `# exercise: <id>` that every exercise cell shows
+(`written: <id>` in an answer in words).
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.course.source import is_setup
+
+SKIPPED = "skip-execution"
+"""The tag of a cell that nbclient, which executes for nbgrader, leaves out."""
 LAYERS = ("grade id", "cell id", "visible id")
 MAX_BYTES = 64 * 2**20
 
@@ -84,6 +89,10 @@ def rebuild(release, cells: list[dict]) -> Rebuilt:
             continue
         grade_id = mark["grade_id"]
         found = _find(cell, grade_id, cells, taken)
+        if found is None and cell.cell_type == "markdown":
+            # Somebody who skips an answer in words may delete its cell: that is no answer, and no reason to grade nothing.
+            result.notes.append(f"{grade_id}: no answer in words found")
+            continue
         if found is None:
             result.missing.append(grade_id)
             continue
@@ -95,11 +104,22 @@ def rebuild(release, cells: list[dict]) -> Rebuilt:
         if copies > 1:
             result.notes.append(f"{grade_id}: {copies} cells carry this id; the last one counts, as when all cells are run")
         cell.source = _text(cells[index]).replace("\r\n", "\n").replace("\r", "\n")
+    _run_what_grades(result.notebook)
     return result
 
 
+def _run_what_grades(notebook) -> None:
+    """Leaves set-up, answers and tests to run. Pictures and measurements between them decide nothing, and would cost every student a minute."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and not cell.metadata.get("nbgrader") and not is_setup(cell):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), SKIPPED]
+
+
 def _find(cell, grade_id: str, cells: list[dict], taken: set[int]) -> tuple[int, str, int] | None:
-    anchor = re.compile(rf"^\s*#\s*exercise:\s*{re.escape(grade_id)}\s*$", re.MULTILINE)
+    if cell.cell_type == "markdown":
+        anchor = re.compile(rf"(?<![\w-])written:\s*{re.escape(grade_id)}(?![\w-])")
+    else:
+        anchor = re.compile(rf"^\s*#\s*exercise:\s*{re.escape(grade_id)}\s*$", re.MULTILINE)
 
     def has_grade_id(other: dict) -> bool:
         mark = _mapping(_mapping(other.get("metadata")).get("nbgrader"))

@@ -41,7 +41,7 @@ def test_an_untouched_lab_earns_nothing_and_runs_through(write):
 
 def test_the_real_lab():
     done = check(paths.labs_dir() / "lab1_accelerator_landscape.ipynb")
-    assert done.returncode == 0 and "Total: 0 of 12 points" in done.stdout
+    assert done.returncode == 0 and "Total: 0 of 29 points" in done.stdout
 
 
 def test_the_real_lab_with_a_continued_exercise(write):
@@ -53,7 +53,7 @@ def test_the_real_lab_with_a_continued_exercise(write):
         "# exercise: time-once\ndef time_once(work, device):\n    return 1.0\n\ntime_once = checks.continue_with_library(time_once)"
     )
     done = check(write(content))
-    assert done.returncode == 0 and "Total: 0 of 12 points" in done.stdout and "continued with the" in done.stdout
+    assert done.returncode == 0 and "Total: 0 of 29 points" in done.stdout and "continued with the" in done.stdout
 
 
 def test_a_cell_that_raises_is_named_with_its_line(write):

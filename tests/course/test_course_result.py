@@ -16,6 +16,7 @@ from labkit.course import grade as grading
 from labkit.course.config import load_course
 from labkit.course.grade import Result
 from labkit.course.grade_report import write_reports
+from labkit.course.rebuild import rebuild
 
 COURSE = replace(load_course(), labs={"lab1_a": 2.0, "lab2_b": 1.0, "lab3_c": 1.0}, pass_mark=0.7, lab_done=0.5)
 
@@ -122,3 +123,23 @@ def test_the_answer_of_the_master_is_not_in_the_release(class_with_words):
     small = class_with_words
     text = nbformat.writes(nbformat.read(small.folder / "release" / small.name / f"{small.name}.ipynb", as_version=4))
     assert "in-words" in text and "two summands" not in text
+
+
+def test_an_answer_in_words_is_found_by_its_visible_id_and_may_be_missing(class_with_words):
+    lab = class_with_words.fixture.lab
+    handed_in = nbformat.reads(nbformat.writes(lab.student), as_version=4)
+    words = next(c for c in handed_in.cells if c.id == "in-words")
+    words.source, words.metadata, words["id"] = "**written: in-words** Mine.", {}, "lost"
+    rebuilt = rebuild(lab.student, handed_in.cells)
+    assert next(c for c in rebuilt.notebook.cells if c.id == "in-words").source.endswith("Mine.")
+    handed_in.cells.remove(words)
+    rebuilt = rebuild(lab.student, handed_in.cells)
+    assert rebuilt.missing == [] and "in-words: no answer in words found" in rebuilt.notes
+
+
+def test_only_what_decides_points_is_run(class_with_words):
+    small = class_with_words
+    graded = nbformat.read(small.folder / "autograded" / "ann" / small.name / f"{small.name}.ipynb", as_version=4)
+    run = {c.id for c in graded.cells if c.cell_type == "code" and c.execution_count}
+    assert run == {"set-up", "parameters", "double", "double-check", "scale-all", "scale-all-check"}
+    assert "picture" in {c.id for c in graded.cells}

@@ -129,9 +129,9 @@ def course(lab, solutions, tmp_path_factory):
 def test_the_class_of_three(course):
     _, results = course
     assert [(results[s].status, results[s].total, results[s].maximum) for s in ("solved", "unsolved", "half")] == [
-        ("graded", 12.0, 12.0), ("graded", 0.0, 12.0), ("graded", 6.0, 12.0),
+        ("graded", 29.0, 33.0), ("graded", 0.0, 33.0), ("graded", 6.0, 33.0),
     ]  # fmt: skip
-    assert set(results["unsolved"].points.values()) == {0.0} and len(results["unsolved"].points) == 5
+    assert set(results["unsolved"].points.values()) == {0.0} and len(results["unsolved"].points) == 11
 
 
 def test_every_student_ends_with_a_status(course):
@@ -151,7 +151,7 @@ def test_the_gradebook_says_the_same_through_nbgraders_api(course):
     with Gradebook(grading.database_url(folder)) as book:
         for student in ("solved", "unsolved", "half", "odd", "tampered", "fake"):
             assert book.find_submission(LAB, student).score == results[student].total
-        assert book.find_assignment(LAB).max_score == 12.0
+        assert book.find_assignment(LAB).max_score == 33.0
 
 
 def test_formgraders_own_api_opens_the_course(course):
@@ -217,7 +217,7 @@ def test_a_check_replaced_in_the_notebook_earns_nothing_when_it_shows_no_score(c
 
 def test_an_edited_and_a_deleted_test_cell_are_restored(course):
     folder, results = course
-    assert results["tampered"].points == dict.fromkeys(results["tampered"].points, 0.0) and len(results["tampered"].points) == 5
+    assert results["tampered"].points == dict.fromkeys(results["tampered"].points, 0.0) and len(results["tampered"].points) == 11
     graded = nbformat.read(folder / "autograded" / "tampered" / LAB / f"{LAB}.ipynb", as_version=4)
     assert "checks.time_once(time_once" in cell(graded, "time-once-check").source
 
@@ -262,7 +262,7 @@ def test_the_reports_are_complete(course):
     page = (reports / "report.html").read_text()
     assert all(student in page for student in results)
     exported = list(csv.DictReader((reports / "nbgrader_export.csv").open()))
-    assert {r["student_id"]: float(r["score"] or 0) for r in exported}["solved"] == 12.0
+    assert {r["student_id"]: float(r["score"] or 0) for r in exported}["solved"] == 29.0
 
 
 def test_feedback_shows_replies_and_neither_hidden_tests_nor_the_seed(course, lab):

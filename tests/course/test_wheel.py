@@ -74,6 +74,6 @@ def test_in_an_empty_environment_and_folder_it_runs_the_lab(wheel, tmp_path):
     assert started.returncode == 1 and 'pip install "dataflow-labkit[lab]"' in started.stderr
     lab = folder / "dataflow-labs" / f"{LAB}.ipynb"
     done = run("-m", "labkit", "check", str(lab))
-    assert done.returncode == 0 and "Total: 0 of 12 points" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "Total: 0 of 29 points" in done.stdout, done.stdout + done.stderr
     refused = run("-m", "labkit", "build")
     assert refused.returncode != 0 and "Traceback" not in refused.stderr
