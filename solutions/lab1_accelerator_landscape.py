@@ -827,7 +827,7 @@ if checks.ready("operator-cost"):
 # <details><summary>Hint 2: a smaller case</summary>Bandwidths 50, 100, 90, 40, 42 and drop 0.75. Which point begins the second level? Would it, if 50 had come after 100?</details>
 # <details><summary>Hint 3: a way in</summary>Collect the points of the current level. Before a point joins, test whether it belongs; if not, close the level and begin a new one with it. One level is still open when the points run out.</details>
 
-# %% exercise="memory-levels" level="stretch" minutes=14
+# %% exercise="memory-levels" level="stretch" minutes=13
 # exercise: memory-levels
 def memory_levels(sizes, bandwidths, drop=0.75):
     """Levels of memory in a curve of bandwidth over working set.
@@ -940,7 +940,7 @@ checks.predict(
 # <details><summary>Hint 2: a smaller case</summary>A machine computes for 3 s and moves for 5 s, in small pieces, and fetches the next piece while it computes on this one. How long does it take in all? Now every call waits 1 s before it begins.</details>
 # <details><summary>Hint 3: a way in</summary>Write the three terms of one machine into a dict by name; the time and the name of the limit both come out of it. Do that once, in a function of its own, and call it for both machines.</details>
 
-# %% exercise="predict-gap" level="core" minutes=15
+# %% exercise="predict-gap" level="core" minutes=14
 # exercise: predict-gap
 def predict_gap(cost, slow, fast):
     """Time of one piece of work on two machines by the roofline and a launch, and how much faster the second is.

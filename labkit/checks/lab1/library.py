@@ -50,7 +50,7 @@ def measure(work, device, threads=1, min_samples=25, block_s=1e-4):
             work()
 
     with harness.threads_set(device, threads):
-        harness.warm_up(work, device, harness.STANDARD_WARMUP)
+        warm_up(work, device)
         calls = 1
         while time_once(block, device) < block_s:
             calls *= 2

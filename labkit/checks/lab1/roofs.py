@@ -55,11 +55,8 @@ def _gap_cases(rng):
 
 
 def _terms(cost: dict, machine: dict) -> dict[str, float]:
-    return {
-        "compute": cost["flops"] / machine["flops_per_s"],
-        "memory": cost["bytes"] / machine["bytes_per_s"],
-        "launch": machine["launch_s"],
-    }
+    work = (cost["flops"] / machine["flops_per_s"], cost["bytes"] / machine["bytes_per_s"])
+    return dict(zip(TERMS, (*work, machine["launch_s"]), strict=True))
 
 
 def _gap_reference(case: Case) -> dict:
