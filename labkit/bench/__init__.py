@@ -25,6 +25,7 @@ _WHERE = {
     "ceilings": "ceiling",
     "compare": "comparison",
     "copy_ceiling": "ceiling",
+    "count_operators": "counting",
     "environment_of": "environment",
     "environment_record": "environment",
     "format_seconds": "units",

@@ -124,7 +124,8 @@ def _sizes(op: str, dtype: str, profile: str) -> list[int]:
     itemsize, found, size = getattr(torch, dtype).itemsize, OPERATORS[op], _SMALLEST_BYTES
     step = _STEP[profile]
     sizes = [_SMALLEST_BYTES * step**k for k in range(1 + round(math.log(_LARGEST_BYTES / size, step)))]
-    return [round(size / found.bytes(1000, itemsize) * 1000) for size in sizes]
+    per_element = found.bytes(2, itemsize) - found.bytes(1, itemsize)
+    return [size // per_element for size in sizes]
 
 
 def operator_sweep(

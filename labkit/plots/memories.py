@@ -74,11 +74,10 @@ def capacity_and_bandwidth(
         axes.xaxis.set_major_formatter(lambda value, _: amount(value, "B"))
         axes.yaxis.set_major_formatter(lambda value, _: amount(value, "B/s"))
         axes.margins(0.14)
-        bottom = axes.get_ylim()[0]
         for label, size in (needs or {}).items():
             axes.axvline(size, color=INK, linewidth=1.2, linestyle=":")
             axes.annotate(
-                label, (size, bottom), xytext=(-3, 4), textcoords="offset points", fontsize=9, rotation=90, va="bottom", ha="right",
+                label, (size, 0.62), xycoords=("data", "axes fraction"), xytext=(-3, 0), textcoords="offset points", fontsize=9, rotation=90, va="center", ha="right",
             )  # fmt: skip
         axes.grid(True)
         title_above(fig, title)

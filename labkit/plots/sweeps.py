@@ -94,7 +94,8 @@ def _spread(values: list[float], most: int) -> list[float]:
 def plain_steps(values: list[float]) -> list[float]:
     """Ticks for a logarithmic axis that people read: 1, 2, 5 times powers of ten, or powers of ten alone where those are many."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    every = [m * 10.0**e for e in range(low, high + 1) for m in (1, 2, 5)]
+    fine = max(values) < 12 * min(values)
+    every = [m * 10.0**e for e in range(low, high + 1) for m in ((1, 1.5, 2, 3, 4, 5, 6, 8) if fine else (1, 2, 5))]
     inside = [v for v in every if min(values) * 0.6 <= v <= max(values) * 1.6]
     return inside if len(inside) <= 9 else [v for v in inside if math.log10(v).is_integer()]
 

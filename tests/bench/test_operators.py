@@ -211,3 +211,14 @@ def test_the_command_writes_where_it_says(small, tmp_path, capsys):
     assert "here.json" in out and "copy" in out and (tmp_path / "here.json").is_file()
     assert main(["bench", "record", "--out", str(tmp_path), "--name", "Not A Name"]) == 2
     assert main(["bench", "record", "--out", str(tmp_path), "--device", "abacus"]) == 2
+
+
+def test_operators_are_counted_as_they_are_dispatched():
+    x = torch.ones(3)
+    assert bench.count_operators(lambda: (x * 2 + 1).relu()) == 3
+    assert (
+        bench.count_operators(lambda: torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3))) >= 3
+    )  # two factories, and what linear is made of
+    with torch.inference_mode():
+        assert bench.count_operators(lambda: x.view(3, 1)) == 1
+    assert bench.count_operators(lambda: None) == 0
