@@ -28,10 +28,13 @@ class EvidenceRule:
     over: str = ""
 
     def __str__(self) -> str:
-        a, b = (" of this machine" if who else "" for who in (self.of, self.over))
-        same = ", both of one product" if self.of and self.over else ""
         name = QUANTITIES[self.quantity]
-        return f"a {name}{a} that is at least {self.least:g} times a {name}{b}{same}"
+        whose = {
+            ("own", "own"): " of one product of this machine",
+            ("own", ""): ", a of this machine",
+            ("", "own"): ", b of this machine",
+        }
+        return f"[a, b], each a {name}{whose.get((self.of, self.over), '')}, a at least {self.least:g} times b"
 
 
 @dataclass(frozen=True)
