@@ -761,7 +761,7 @@ checks.predict(
 )
 
 # %% id="sweep-here"
-operators_here = bench.operator_sweep(profile, device=device, path="lab1_operators.json")
+operators_here = bench.operator_sweep(profile, path="lab1_operators.json")
 operators_there = bench.recorded("cpu-epyc-2cores")
 doubtful = sum(bool(measurement.caveats) for _, measurement in operators_here)
 print(f"Here: {operators_here.state}; {doubtful} points carry a caveat (`operators_here` in a cell shows every point).")
@@ -895,7 +895,9 @@ if checks.ready("operator-cost", "memory-levels"):
 
 # %% id="ceilings-here"
 cores = torch.get_num_threads()
-roof_here = bench.ceilings(device=device, threads=cores, dtypes=("float32", "bfloat16"))
+roof_here = bench.ceilings(threads=cores, dtypes=("float32", "bfloat16"))
+if device != "cpu":
+    display(bench.ceilings(device=device, dtypes=("float32", "bfloat16")))
 roof_here
 
 # %% [markdown] id="part-3"
