@@ -7,6 +7,7 @@ is ever lost. Each filling gets the next number of a counter that a merge carrie
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -193,11 +194,11 @@ class LandscapeMap:
     def cell(self, row_id: str, system: str) -> dict | None:
         """{claim, reasoning, evidence, lab, order} of a cell, or None while it is open."""
         found = self._content["cells"].get(f"{row(row_id).id}/{checked_system(system)}")
-        return dict(found) if found is not None else None
+        return copy.deepcopy(found)
 
     def history(self, row_id: str, system: str) -> list[dict]:
         """What a cell held before, the newest last."""
-        return list(self._content["history"].get(f"{row(row_id).id}/{checked_system(system)}", ()))
+        return copy.deepcopy(self._content["history"].get(f"{row(row_id).id}/{checked_system(system)}", []))
 
     def missing(self, lab: str | None = None) -> list[tuple[str, str]]:
         """Cells (row, system) that are still open, or hold a claim that the row of this version of labkit does not have."""
@@ -224,7 +225,7 @@ class LandscapeMap:
                 raise FileNotFoundError(f"no Map to merge at {other}: give the path of a {FILE}, or a LandscapeMap")
             other = LandscapeMap.open(other)
         report = MergeReport()
-        self._merge(json.loads(json.dumps(other._content)), report)
+        self._merge(copy.deepcopy(other._content), report)
         self.save()
         return report
 
