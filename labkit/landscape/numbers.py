@@ -102,7 +102,7 @@ def _of_spec(id: str, product: str, field: str) -> Number:
     quantity = _OF_FACTS.get(units.parse(fact.unit).quantity) if fact.is_number else None
     if quantity is None:
         raise ValueError(f"{id}: {fact} is no number that evidence uses ({', '.join(QUANTITIES)})")
-    label = f"{field} of {spec.name}, printed as {fact}"
+    label = f"{field} of {spec.name}, given as {fact}"
     source = f"{fact.source} ({fact.status_in_words}; {fact.date})"
     return Number(id, fact.si, quantity, "published", spec.system, label, source, spec.key)
 

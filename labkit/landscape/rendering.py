@@ -29,7 +29,13 @@ def evidence_text(landscape, ids) -> str:
     """What the evidence says, with values and kinds; a pair as a ratio."""
     found = [landscape.number(id) for id in ids]
     text = " over ".join(f"{n.label or n.id}: {n.amount} ({n.kind})" for n in found)
-    return f"{text}; ratio {found[0].value / found[1].value:.3g}" if len(found) == 2 else text
+    return f"{text}; ratio {_plain(found[0].value / found[1].value)}" if len(found) == 2 else text
+
+
+def _plain(ratio: float) -> str:
+    """Three digits, without an exponent where a reader would have to count: 1,700 for 1.7e+03."""
+    text = f"{ratio:.3g}"
+    return f"{float(text):,.0f}" if "e+" in text else text
 
 
 def claim_text(where: Row, claim: str) -> str:
@@ -103,7 +109,7 @@ def _numbers_html(landscape, lab) -> str:
         body += f'<tr><th scope="row" {left}>{first}</th>{"".join(f"<td {left}>{text}</td>" for text in rest)}</tr>'
     return (
         '<details><summary>Numbers behind the evidence</summary><div role="region" tabindex="0" aria-label="Numbers behind the evidence" '
-        'style="overflow-x:auto"><table><caption style="text-align:left">Numbers that cells point to, with kind and source</caption>'
+        'style="overflow-x:auto"><table style="min-width:45em"><caption style="text-align:left">Numbers that cells point to, with kind and source</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 
