@@ -5,15 +5,15 @@
 #
 # *{{course}}*
 #
-# **Four parts. The core path is about {{lab.minutes}} minutes of exercises and some reading between them; optional exercises (*stretch*) take {{lab.stretch_minutes}} minutes more. Works without a GPU, offline, on two CPU cores.**
+# **Four parts. The core exercises take about {{lab.minutes}} minutes; with the reading, plan two sittings, parts 1 and 2, then 3 and 4. Optional exercises (*stretch*) take {{lab.stretch_minutes}} minutes more. Works without a GPU, offline, on two CPU cores.**
 #
 # The same PyTorch model becomes a different execution on every accelerator. This lab builds the instrument that the whole course measures with, points it at the machine in front of you, explains from four numbers why a GPU is faster and by how much, and starts the map on which you will compare five ways to build an accelerator.
 #
 # After this lab you can
 #
 # * time work on an asynchronous device, and say what your number means and under which conditions;
-# * count the FLOPs and bytes of an operator, and read caches and bandwidth out of a measured curve;
-# * predict from lanes, clock and bandwidth how much faster another machine runs a matrix product, an elementwise operator, prefill and decode, at the same dtype;
+# * count the FLOPs and bytes of an operator, and read the last cache and the bandwidth of memory out of a measured curve;
+# * predict from peak and bandwidth, and say what lanes and clock have to do with them, how much faster another machine runs a matrix product, an elementwise operator, prefill and decode, at the same dtype;
 # * name what such a prediction leaves out: launch overhead, occupancy, thermal limits;
 # * answer four questions about any accelerator: what is the execution model, where is the memory, who schedules, what does the compiler control?
 #
@@ -33,7 +33,7 @@
 #
 # **Predictions** are kept and shown again beside the result. They are never scored: being wrong in a particular way is the most useful thing that can happen to you here.
 #
-# If you are **stuck** on an exercise after an honest try, add the line that its check offers: the library's version does the work from there on, the exercise scores nothing, and everything after it runs.
+# **Stuck?** After a first attempt, however rough, the reply of a check that is not satisfied ends with a folded line that continues with the library's version: put it at the end of the exercise cell, under your own attempt. The exercise then earns 0 points, everything that needs it runs, and your notebook says so; take the line out to try again.
 #
 # Exercises marked *core* are the path; *stretch* ones are optional. Minutes are estimates, three for reading each exercise and one for each line of the reference solution: learners have not been timed yet.
 #
@@ -190,7 +190,7 @@ if checks.ready("time-once"):
         end_only[case] = gpu.now() - start
         yours[case] = time_once(kernel, gpu)
     instruments = {"no synchronization": no_wait, "at the end only": end_only, "your time_once": yours}
-    over_truth(instruments, truths, title="Only one of three instruments reads the kernel").show()
+    over_truth(instruments, truths, title="Only one of three instruments reads the whole call and nothing else").show()
     display(Markdown(
         f"Without synchronization every kernel reads {no_wait[case] * 1e6:.0f} us, one launch, so the longer the "
         f"kernel, the better it looks. Synchronized at the end only, the {case} reads {end_only[case] * 1e6:.0f} us: "
@@ -301,7 +301,7 @@ if checks.ready("time-once", "warm-up"):
 #
 # * *One sample* is a draw from a distribution. You cannot tell from it how wide the distribution is.
 # * *Outliers*: another process gets the device, a page is faulted in. They make calls slower, never faster, so they pull a **mean** up without bound. The **median** ignores how slow the slow ones were.
-# * *The clock ticks.* When a call is shorter than a few hundred ticks, rounding is most of the number. Time a **block** of calls between two readings and divide.
+# * *The clock ticks.* When a call lasts less than a hundred ticks, rounding is over a percent of the number; at one or two ticks it is most of it. Time a **block** of calls between two readings and divide.
 # * *Threads*: a CPU operator runs on as many threads as the library was told. `torch.utils.benchmark.Timer` sets **one** unless you pass `num_threads`, whatever your program uses.
 #
 # **Predict.** On the device `"noisy"` about one call in fifteen takes eight times as long. You take 60 samples. Which of these is nearest to the true time?
@@ -322,6 +322,7 @@ for _ in range(60):
 
 truth = noisy.steady_seconds(softmax, calls=1)
 middle, average = statistics.median(noisy_samples), statistics.fmean(noisy_samples)
+slow = sum(sample > 3 * truth for sample in noisy_samples)
 summaries = {"mean": average, "median": middle, "minimum": min(noisy_samples), "first sample": noisy_samples[0]}
 errors = sorted((abs(value / truth - 1), name) for name, value in summaries.items())
 plots.samples(
@@ -329,7 +330,7 @@ plots.samples(
     truth=truth,
     mark={"mean": average, "median": middle},
     kind="modelled",
-    title=f"A few slow calls move the mean by {average / truth - 1:.0%}, the median by {abs(middle / truth - 1):.1%}",
+    title=f"{slow} of {len(noisy_samples)} calls are slow: the mean moves by {average / truth - 1:.0%}, the median by {abs(middle / truth - 1):.1%}",
 ).show()
 Markdown(
     "Relative error: " + ", ".join(f"{name} {error:.1%}" for error, name in errors) + ". "
@@ -459,7 +460,7 @@ if checks.ready("measure"):
 #
 # **What you need to know.** A chip that works gets warm, and a warm chip lowers its clock. A laptop on battery, a shared server, a phone: their speed *drifts* while you measure. If you time A first and B afterwards, the drift goes into the ratio, and no number of samples takes it out again: it is a bias, not noise.
 #
-# *Interleave*: in every round time both, one right after the other, and make the ratio inside the round. What drifts slowly is nearly the same for both and cancels. What is left is the order inside a round, so let the order alternate: a b, b a, a b, ... Then summarize the ratios by their median, and say how sure you are: `median_interval(ratios)` gives a 95 % confidence interval of the median that assumes nothing about the distribution (`.low`, `.high`).
+# *Interleave*: in every round time both, one right after the other, and make the ratio inside the round. What drifts slowly is nearly the same for both and cancels. What is left is the order inside a round, so let the order alternate: a b, b a, a b, ... Then summarize the ratios by their median, and say how sure you are: `median_interval(ratios)` gives a 95 % confidence interval of the median (`.low`, `.high`). It assumes nothing about the shape of the distribution; it does assume that the samples are independent draws from one.
 #
 # **Predict.** A device slows down by 1.2 % with every kernel that it runs. You time the *same* kernel 30 times as A and then 30 times as B. What is the ratio, time of A over time of B?
 
@@ -692,7 +693,8 @@ def operator_cost(op, shapes, itemsize):
         "multiply", elementwise, two shapes that broadcast; an operand that is broadcast is read once, not once for each copy;
         "sum", one shape: the sum of all elements, a result with the shape ().
     shapes: list of tuples of ints; a dimension may be 0.   itemsize: bytes of one element, operands and result alike.
-    Returns {"flops": int, "bytes": int}. A multiplication or an addition is one FLOP; the sum of no elements takes none.
+    Returns {"flops": int, "bytes": int}. A multiplication or an addition is one FLOP. By convention an element of a product over k
+    counts k of each, 2 k, though the first addition is to nothing; a sum of n elements counts its n - 1, and a sum of none 0.
     >>> operator_cost("matmul", [(2, 3), (3, 4)], 4)
     {'flops': 48, 'bytes': 104}
     """
@@ -726,6 +728,7 @@ if checks.ready("operator-cost"):
 
     intensities = {f"matmul of {n} x {n}": intensity("matmul", (n, n), (n, n)) for n in (64, 512, 4096)}
     intensities |= {
+        "multiply, 64 x 64": intensity("multiply", (64, 64), (64, 64)),
         "matmul of 1 x 4096 with 4096 x 4096": intensity("matmul", (1, 4096), (4096, 4096)),
         "multiply, 4096 x 4096": intensity("multiply", (4096, 4096), (4096, 4096)),
         "sum, 4096 x 4096": intensity("sum", (4096, 4096)),
@@ -736,7 +739,7 @@ if checks.ready("operator-cost"):
     ).show()
     display(Markdown(
         f"A square product of 4096 does {intensities['matmul of 4096 x 4096']:.0f} FLOP for every byte, a multiplication "
-        f"{intensities['multiply, 4096 x 4096']:.3f}. The row in the middle is a matrix product too, and does "
+        f"{intensities['multiply, 4096 x 4096']:.3f}, as it did at 64: of the three only the product gains by size. The product of one row does "
         f"{intensities['matmul of 1 x 4096 with 4096 x 4096']:.2f}: it is what one sequence needs for its next token, "
         f"and you will meet it again in part 3. {checks.recall('intensity grows')}"
     ))
@@ -758,10 +761,11 @@ checks.predict(
 )
 
 # %% id="sweep-here"
-operators_here = bench.operator_sweep(profile, device=device, path="lab1_operators.json")
+operators_here = bench.operator_sweep(profile, path="lab1_operators.json")
 operators_there = bench.recorded("cpu-epyc-2cores")
-print(operators_there.machine)
-operators_here
+doubtful = sum(bool(measurement.caveats) for _, measurement in operators_here)
+print(f"Here: {operators_here.state}; {doubtful} points carry a caveat (`operators_here` in a cell shows every point).")
+print(f"Recorded: {operators_there.machine}.")
 
 # %% id="bandwidth-picture"
 if checks.ready("operator-cost"):
@@ -782,6 +786,7 @@ if checks.ready("operator-cost"):
     there = max(point["threads"] for point in operators_there.sweep.points)
     multiply_here = curve(operators_here, "elementwise", "float32", many, "bytes")
     best, last = max(rate for _, rate, _ in multiply_here), multiply_here[-1][1]
+    falls = best > 1.5 * last
     sweeps.bandwidth_curve(
         {
             f"multiply, here, {many} threads": multiply_here,
@@ -792,11 +797,13 @@ if checks.ready("operator-cost"):
             ),
         },
         caches=bench.cache_sizes(),
-        title=f"Past its caches this machine moves {last / 1e9:.0f} GB/s, inside them up to {best / 1e9:.0f}",
+        title=f"Past its last cache this machine moves {last / 1e9:.0f} GB/s, "
+        + (f"inside it up to {best / 1e9:.0f}" if falls else "and no cache stands out"),
     ).show()
     display(Markdown(
         f"Measured here, now: the best multiplication moves {best / last:.1f} times as many bytes a second as the largest one. "
-        "Small sizes are slow for another reason: the call itself takes a microsecond or so, whatever the size. "
+        "Small sizes are slow for another reason: the call itself takes some microseconds, whatever the size, and hides the first "
+        "caches behind it; what you can read off is the last cache and the memory after it. "
         "Where the lines of one thread and of several meet, memory is the limit and not the cores."
     ))
 
@@ -813,8 +820,12 @@ if checks.ready("operator-cost"):
     single = max(rate for _, rate, _ in products["float32, 1 thread, here"])
     several = max(rate for _, rate, _ in products.get(f"float32, {many} threads, here", [(0, single, "")]))
     sweeps.throughput_curve(products, title=f"The same product at other dtypes and threads; fastest: {fastest}").show()
+    one_thread = dict(point[:2] for point in curve(operators_here, "elementwise", "float32", 1, "bytes"))
+    gains = [rate / one_thread[size] for size, rate, _ in multiply_here if size in one_thread]
+    unhelped = "" if several > 1.3 * single else "Threads that do not help mean that this process has no second core to itself. "
     display(Markdown(
-        f"Measured here, now: {many} threads bring the float32 product to {several / single:.2f} times one thread's speed. "
+        f"Measured here, now: {many} threads bring the float32 product to {several / single:.2f} times one thread's speed, the largest "
+        f"multiplication to {gains[-1]:.2f} times and the smallest to {gains[0]:.2f} times. {unhelped}"
         "A float64 number is twice as wide, so a vector register holds half as many of them. "
         "Whether bfloat16 is faster depends on whether this CPU has instructions for it; where it has none, it is converted "
         f"back and forth. {checks.recall('two threads')}"
@@ -835,16 +846,17 @@ def memory_levels(sizes, bandwidths, drop=0.75):
     sizes: working sets in bytes, ascending, at least one.   bandwidths: bytes per second at each of them.
     A level goes on while the bandwidth is at least `drop` times the highest bandwidth that this level has shown so far; the first
     point below that begins the next level. A rise ends no level.
-    Returns a list of {"last_size": int, the largest working set of the level; "bandwidth": float, the median over the level's
-    points}, from the nearest level to the farthest.
+    Returns a list of {"last_size": int, the largest working set of the level; "bandwidth": float, the highest of the level},
+    from the nearest level to the farthest. (The highest: points that are slow for another reason, such as a call that takes longer
+    than its work, say nothing about a memory.)
     >>> memory_levels([4096, 8192, 16384, 32768], [100.0, 90.0, 40.0, 42.0])
-    [{'last_size': 8192, 'bandwidth': 95.0}, {'last_size': 32768, 'bandwidth': 41.0}]
+    [{'last_size': 8192, 'bandwidth': 100.0}, {'last_size': 32768, 'bandwidth': 42.0}]
     """
     ### BEGIN SOLUTION
     levels, level = [], []
 
     def close():
-        levels.append({"last_size": level[-1][0], "bandwidth": statistics.median(rate for _, rate in level)})
+        levels.append({"last_size": level[-1][0], "bandwidth": max(rate for _, rate in level)})
 
     for size, rate in zip(sizes, bandwidths):
         if level and rate < drop * max(earlier for _, earlier in level):
@@ -883,7 +895,9 @@ if checks.ready("operator-cost", "memory-levels"):
 
 # %% id="ceilings-here"
 cores = torch.get_num_threads()
-roof_here = bench.ceilings(device=device, threads=cores, dtypes=("float32", "bfloat16"))
+roof_here = bench.ceilings(threads=cores, dtypes=("float32", "bfloat16"))
+if device != "cpu":
+    display(bench.ceilings(device=device, dtypes=("float32", "bfloat16")))
 roof_here
 
 # %% [markdown] id="part-3"
@@ -891,13 +905,13 @@ roof_here
 #
 # ### 3.1 Lanes, clock, bandwidth
 #
-# **What you need to know.** A CPU core spends its transistors on making *one* thread fast: it predicts branches, reorders instructions, and keeps large caches so that it seldom waits. A GPU spends them on *lanes*. In its **SIMT** model (single instruction, multiple threads) a group of 32 threads, a *warp*, executes one instruction on 32 pieces of data; a streaming multiprocessor (SM) holds dozens of warps, and when one waits for memory it issues from another in the next cycle. Latency is not avoided, it is hidden behind other work, and that takes many thousands of threads with something to do.
+# **What you need to know.** A CPU core spends its transistors on making *one* thread fast: it predicts branches, reorders instructions, and keeps large caches so that it seldom waits. It has lanes too, 8 or 16 float32 numbers in a vector register; a GPU has thousands. In its **SIMT** model (single instruction, multiple threads) a group of 32 threads, a *warp*, executes one instruction on 32 pieces of data; a streaming multiprocessor (SM) holds dozens of warps, and when one waits for memory it issues from another in the next cycle. Latency is not avoided, it is hidden behind other work, and that takes many thousands of threads with something to do.
 #
-# What this buys can be computed. The peak is the number of lanes times two operations (an FMA) times the clock. *Tensor cores*, units that multiply small matrices of 16-bit numbers, add a second and much higher peak for that dtype. And a memory that feeds so many lanes has to be wide: stacked DRAM on the same package (HBM), with some twenty to a hundred times the bandwidth of a laptop's.
+# What this buys can be computed. The peak is the number of lanes times two operations (an FMA) times the clock. *Tensor cores*, units that multiply small matrices of 16-bit numbers, add a second and much higher peak for that dtype. And a memory that feeds so many lanes has to be wide: in data-centre cards stacked DRAM on the same package (HBM), with some twenty to a hundred times the bandwidth of a laptop's; smaller cards have GDDR.
 
 # %% id="gpu-facts"
 rows = []
-for name in ("T4", "L4", "A100-80", "H100"):
+for name in ("T4", "L4", "A100-80"):
     gpu = machines.spec(name)
     sms, clock = gpu["sm_count"].value, gpu["clock_boost"].si
     lanes = gpu.flops_per_s("float32") / (2 * clock * sms)
@@ -979,7 +993,7 @@ checks.predict_gap(predict_gap, seed=checks.grading_seed())
 # %% [markdown] id="phases"
 # ### 3.2 The shared model, prefill and decode
 #
-# **What you need to know.** The model that this course follows through five systems is a *decoder*: a stack of blocks, each of them attention and a small network (MLP) on a residual stream. It works in two phases. **Prefill** reads the whole prompt at once: every weight is used for many tokens. **Decode** writes one token at a time: every weight is read again for a single token, and so is the **KV cache**, the keys and values of all tokens before. `labkit.models` has the dimensions of published models as presets, and one model that ships trained: `tiny`, which sorts, adds and copies digits.
+# **What you need to know.** The model that this course follows through five systems is a *decoder*: a stack of blocks, each of them attention and a small network (MLP) whose results are added to what passes through; the *head* at the end turns a hidden state into a score for every word. It works in two phases. **Prefill** reads the whole prompt at once: every weight is used for many tokens. **Decode** writes one token at a time: every weight is read again for a single token, and so is the **KV cache**, the keys and values of all tokens before. `labkit.models` has the dimensions of published models as presets, and one model that ships trained: `tiny`, which sorts, adds and copies digits.
 
 # %% id="meet-tiny"
 from labkit.models import tasks
@@ -1103,7 +1117,7 @@ if checks.ready("predict-gap"):
 # %% [markdown] id="the-gap"
 # ### 3.3 The gap, predicted and found
 #
-# **What you need to know.** A comparison is about machines only when the dtype is the same on both sides (part 1.5). Four kinds of work, four dtypes, each the same on both machines: a float32 matrix product; a float64 array times a number; prefill of GPT-2 Large in float32; a decode step of Llama-3.1-8B in bfloat16. The GPU's times are *published* by others for an A100, with their source. This machine's are *measured* for the first two; the two language models are too large to wait for, so they are *modelled* from your ceilings, which 3.2 has just put to the test. If `device` is a GPU, its own column is measured.
+# **What you need to know.** A comparison is about machines only when the dtype is the same on both sides (part 1.5). Four kinds of work, three dtypes, each the same on both machines: a float32 matrix product; a float64 array times a number; prefill of GPT-2 Large in float32; a decode step of Llama-3.1-8B in bfloat16. The GPU's times are *published* by others for an A100, with their source: for cards with 40 and 80 GB, on SXM boards and as PCIe cards, which differ by some percent; the bounds are those of the 80 GB SXM card. This machine's are *measured* for the first two; the two language models are too large to wait for, so they are *modelled* from your ceilings, which 3.2 has just put to the test. If `device` is a GPU, its own column is measured.
 
 # %% id="gap-work"
 def gpt2_large(batch, tokens):
@@ -1160,12 +1174,16 @@ if checks.ready("operator-cost", "predict-gap"):
         "decode, Llama-3.1-8B, bfloat16": (
             models.phase_cost(llama, 1, 1, 128, 2), host_bf16, bf16, 1 / tokens_per_s, None,
         ),
+        "prefill, Llama-3.1-8B, 1024, bfloat16": (models.phase_cost(llama, 1, 1024, 0, 2), host_bf16, bf16, None, None),
     }
     predicted_gap, found_gap, table = {}, {}, []
     for label, (cost, slow, fast, gpu_s, measured) in work.items():
         prediction = predict_gap(cost, slow, fast)
         host_s, kind = measured or (prediction["slow_s"], "modelled")
-        predicted_gap[label], found_gap[label] = prediction["gap"], (host_s / gpu_s, kind)
+        predicted_gap[label] = prediction["gap"]
+        if gpu_s is None:  # nothing published at hand: a prediction alone
+            continue
+        found_gap[label] = (host_s / gpu_s, kind)
         table.append({
             "work": label, "FLOP/byte": f"{cost['flops'] / cost['bytes']:.1f}", "limits here, there": ", ".join(prediction["limits"]),
             "here": f"{host_s * 1e3:.4g} ms ({kind})", "A100, predicted": f"{prediction['fast_s'] * 1e3:.3g} ms",
@@ -1175,13 +1193,15 @@ if checks.ready("operator-cost", "predict-gap"):
     found_beside_predicted(
         predicted_gap,
         {"this machine over published A100": found_gap},
-        title=f"One GPU, four kinds of work: predicted gaps from {gap_low:.0f} to {gap_high:.0f}",
+        title=f"One GPU, five kinds of work: predicted gaps from {gap_low:.0f} to {gap_high:.0f}",
         quantity="times as fast as this machine, at the same dtype",
     ).show()
     display(pandas.DataFrame(table))
     display(Markdown(
-        f"There is no such thing as *the* speed of a GPU: work that arithmetic limits gains the ratio of the peaks "
-        f"({peak_ratio:.0f} in float32), work that memory limits the ratio of the bandwidths ({bandwidth_ratio:.0f}). "
+        f"Work that arithmetic limits gains the ratio of the peaks ({peak_ratio:.0f} in float32, "
+        f"{bf16['flops_per_s'] / host_bf16['flops_per_s']:.0f} in bfloat16, where tensor cores help), work that memory limits the ratio of the "
+        f"bandwidths ({bandwidth_ratio:.0f}). A gap that is found above its prediction means that this machine missed its own ceilings, one "
+        "below that the GPU missed its. "
         f"{checks.recall('decode gap')} A mark at the kind *modelled* is a prediction for this machine over a published time."
     ))
 
@@ -1200,10 +1220,10 @@ else:
 # %% [markdown] id="where-it-fails"
 # ### 3.4 Where the prediction fails, and why
 #
-# **What you need to know.** A roofline is a bound: nothing runs faster, and much runs slower. Three reasons come back again and again on GPUs.
+# **What you need to know.** A roofline is a bound for data that come from the memory whose bandwidth was put in: what lies in a cache may beat it, nothing else does, and much runs slower. Three reasons come back again and again on GPUs.
 #
 # * **Launch overhead.** A kernel that runs for less time than it takes to start. Chains of small kernels pay it once for each; recording them once and replaying them (a *CUDA graph*) pays less.
-# * **Occupancy.** The lanes are busy only when there is work for all of them. A product is cut into tiles, one SM works on each, and a product of 48 tiles leaves more than half of 108 SMs idle.
+# * **Occupancy.** The lanes are busy only when there is work for all of them. A product is cut into tiles, and one SM works on each. A product of 512 by 768 in tiles of 128 by 64 has 48 of them, and would leave more than half of 108 SMs idle; a library then takes smaller tiles, and each of those reuses less of what it loaded.
 # * **Thermal and power limits.** The peak is stated at a clock that the chip holds only while it stays cool. A T4 may draw 70 W, as much as a light bulb used to, and lowers its clock under sustained load (Jia et al. 2019, arXiv:1903.07486).
 
 # %% id="failures"
@@ -1219,7 +1239,7 @@ graph = machines.published("GPU-A10080GB-smallkernel-graph")
 llama_bytes = models.phase_cost(models.preset("llama-3.1-8b"), 1, 1, 128, 2)["bytes"]
 reached = {
     "A100, product of 2048": fraction("GPU-A100-80-PCIe-fp32lin-2048x2048x2048", a100, flops=2 * 2048**3),
-    "A100, product of 512 x 768 x 768: 48 tiles": fraction("GPU-A100-80-PCIe-fp32lin-512x768x768", a100, flops=2 * 512 * 768 * 768),
+    "A100, product of 512 x 768 x 768": fraction("GPU-A100-80-PCIe-fp32lin-512x768x768", a100, flops=2 * 512 * 768 * 768),
     "T4, product of 2048": fraction("GPU-T4-fp32lin-2048x2048x2048", t4, flops=2 * 2048**3),
     "T4, product of 8192 x 4096 x 16384: half a second": fraction(
         "GPU-T4-fp32lin-8192x16384x4096", t4, flops=2 * 8192 * 16384 * 4096
@@ -1234,16 +1254,17 @@ reached = {
     ),
 }
 plots.bars(
-    {label: 100 * share for label, share in reached.items()},
+    {label: round(100 * share, 1) for label, share in reached.items()},
     truth=100.0, truth_name="bound", unit="%", kinds="published", quantity="share of the roofline bound",
     title="The bound is the same formula everywhere; what reaches it is not",
 ).show()
 Markdown(
     f"The A100 reaches {reached['A100, product of 2048']:.0%} of its float32 bound on a large product, and "
-    f"{reached['A100, product of 512 x 768 x 768: 48 tiles']:.0%} on one with fewer tiles than it has SMs (occupancy). The T4 falls from "
+    f"{reached['A100, product of 512 x 768 x 768']:.0%} on a small one, for which the library chose tiles of 32 by 32 (occupancy against reuse). The T4 falls from "
     f"{reached['T4, product of 2048']:.0%} to {reached['T4, product of 8192 x 4096 x 16384: half a second']:.0%} when the product gets "
-    "*larger* and the chip warmer (a thermal limit is the likeliest cause; the source does not record the clock). A small kernel reaches "
-    f"{reached['A100, 64 kB times a number']:.1%} (launch). And one card decodes nearly the same model at "
+    "*larger* and runs for half a second: its 70 W limit, or the other kernel that was chosen there; the source does not record the clock, "
+    "so nobody can say which. A small kernel reaches "
+    f"{reached['A100, 64 kB times a number']:.1%} (launch; its 64 kB would even fit the cache). And two cards of one type decode nearly the same model at "
     f"{reached['A100, decode of Llama-3.1-8B, compiled']:.0%} or {reached['A100, decode of Llama-3-8B, another program']:.0%} of its bound, "
     "depending on the program. The ratio of two machines is always a ratio of two *stacks*."
 )
@@ -1255,19 +1276,19 @@ Markdown(
 #
 # **What you need to know.** A processor of the ordinary kind follows **control flow**: a program counter says which instruction comes next, and data are fetched for it. In **dataflow** there is no such counter: an operation may run as soon as its operands are there (it *fires*), and what it produces lets others fire. A program then is a graph, its nodes operations, its edges the data between them. Dataflow can be *dynamic*, when hardware finds out at run time what is ready, or *static*, when a compiler has worked out before where and in which order everything happens. It can be fine, each operation on its own, or coarse, whole tiles at a time. Real machines mix these, so ask at which level.
 #
-# All five machines of this course are **domain-specific architectures**: they give up what a neural network does not need, branch prediction or coherent caches or 64-bit arithmetic, and spend the transistors on multipliers and on memory near them. They differ in what they leave to hardware at run time and what they ask of a compiler. Two terms for that: a **cache** is filled by hardware when something is missing; a **scratchpad** is filled by the program, because somebody planned it.
+# Four of the five machines of this course are **domain-specific architectures**: they give up what a neural network does not need, branch prediction or coherent caches or 64-bit arithmetic, and spend the transistors on multipliers and on memory near them. The GPU is the general one at their border: it keeps caches and 64-bit arithmetic, and has added tensor cores. The five differ in what they leave to hardware at run time and what they ask of a compiler. Two terms for that: a **cache** is filled by hardware when something is missing; a **scratchpad** is filled by the program, because somebody planned it.
 #
 # Whatever new accelerator you meet, ask four questions: *What is the execution model? Where is the memory? Who schedules the operations? What does the compiler control?*
 #
 # ### 4.2 Five machines
 #
-# **NVIDIA GPU.** Each SM holds many warps, every one with its own program counter, and its warp schedulers issue in each cycle from one that is ready. A block scheduler hands out blocks of threads, caches fill and evict by themselves, DRAM controllers reorder requests; all of that is decided by hardware while the program runs. Beside the caches each SM has shared memory that a kernel fills. A compiler chooses how operators are fused, the sizes of tiles and the precision, and has no say in what a cache keeps. PyTorch runs operators eagerly, one kernel each, or through torch.compile as graphs; kernels are written in CUDA or Triton.
+# **NVIDIA GPU.** Each SM holds many warps of threads that have program counters of their own, and its warp schedulers issue in each cycle from a warp that is ready. A block scheduler hands out blocks of threads, caches fill and evict by themselves, DRAM controllers reorder requests; all of that is decided by hardware while the program runs. Beside the caches each SM has shared memory that a kernel fills. A compiler chooses how operators are fused, the sizes of tiles, and what a block stages in shared memory; it can only hint at what a cache keeps. PyTorch runs operators eagerly, one kernel each, or through torch.compile as graphs; kernels are written in CUDA or Triton.
 #
 # **Google TPU.** One core issues very wide instruction words (VLIW bundles), each with work for a scalar unit, a vector unit of 8 by 128 lanes, the transfers, and the *MXU*: a systolic array in which weights stay put and activations pass from cell to cell. There is no cache on this path. XLA compiles the traced program as a whole: fusion, the layout of tensors in tiles of 8 by 128, and what lies in the scratchpad (*VMEM*) when; transfers from HBM are part of its schedule. Division over chips follows annotations. The host launches programs at run time. Hand-written kernels are in Pallas.
 #
 # **Cerebras WSE.** A wafer carries some 900,000 small cores, each with 48 KB of SRAM and a router to its four neighbours, and no other memory. A message of one word (a *wavelet*) carries a colour; its arrival starts the task that waits for this colour, a short ordinary program. The compiler places each layer on a rectangle of cores and sets the route of every colour before the run; which task runs next depends on what arrives. A model that does not fit has its weights streamed in from outside the wafer, layer by layer. PyTorch steps are traced and placed; kernels are written in CSL.
 #
-# **Groq LPU.** Operands stream east and west across the chip in 320-byte vectors, past functional units that stand in their way: memory, matrix planes, vector units. Every instruction has its cycle, fixed by the compiler, also between chips; there is no cache, no arbiter, and nothing that could wait. SRAM, 220 MiB of it a chip, is the only memory and forms one address space with that of the other chips. The compiler knows in which slice of memory on which chip each vector is at each moment. Models are exported (ONNX) and built by a closed compiler; outsiders write no kernels.
+# **Groq LPU.** Operands stream east and west across the chip in 320-byte vectors, past functional units that stand in their way: memory, matrix planes, vector units. Every instruction has its cycle, fixed by the compiler, also between chips; there is no cache, no arbiter, and nothing that could wait. SRAM, 220 MiB of it a chip, is the only memory and forms one address space with that of the other chips. The compiler knows in which slice of memory on which chip each vector is at each moment. Models are exported (ONNX) and built by a closed compiler; there is no public language for kernels.
 #
 # **IBM Spyre.** 32 cores, each with a matrix unit and a 2 MB scratchpad (*LX*), are joined by a ring, with LPDDR5 behind them. The compiler divides the work of an operation over the cores, lays tensors out in *sticks* of 128 bytes, decides what stays in the scratchpads, and writes a program for each core; a core starts on a tile when its inputs have been staged. Order and placement are fixed in that plan; how long a transfer takes is not. Between kernels the host's runtime submits one after the other, in ordinary control flow. Programs come through torch.compile; the compiler's artifact is readable, operation by operation and core by core.
 #
@@ -1305,7 +1326,7 @@ fits = [found.system for found in levels if "SRAM" in found.name and found.capac
 chips = math.ceil(needs["llama-2-70b"] / lpu.capacity_bytes("sram"))
 capacity_and_bandwidth(
     levels, needs={f"weights of {name}": size for name, size in needs.items()},
-    title="Capacity is bought with bandwidth, and bandwidth with capacity, or with many devices",
+    title="More capacity, less bandwidth, unless a whole wafer is SRAM",
 ).show()
 Markdown(
     f"Only {' and '.join(fits)} holds the 8-billion-parameter model in SRAM. The LPU has more bandwidth than any DRAM and would need at "
@@ -1313,16 +1334,10 @@ Markdown(
     f"Published figures; the scratchpad's bandwidth of Spyre is derived from a contested clock. {checks.recall('fits in SRAM')}"
 )
 
-# %% id="memory-facts"
-facts = {"scheduling": "who_schedules", "memory is managed by": "memory_mgmt", "shapes": "layout_constraint"}
-pandas.DataFrame(
-    {found.name: {label: str(found[field]) for label, field in facts.items()} for found in (gpu, tpu, wafer, lpu, spyre)}
-).style.set_properties(**{"text-align": "left", "white-space": "normal", "min-width": "12em"})
-
 # %% [markdown] id="vocabulary-text"
 # ### 4.4 The first rows of your Map
 #
-# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio shows that it holds, in the right direction and by enough. Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines A100-80`, or `machines.spec("A100-80")` in a cell, lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
+# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio supports it, in the right direction and by enough. (Support, not proof: a ratio rarely excludes every other claim. Your reasoning has to.) Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines A100-80`, or `machines.spec("A100-80")` in a cell, lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
 
 # %% id="vocabulary"
 landscape.vocabulary("lab1")
@@ -1338,7 +1353,7 @@ pandas.DataFrame([
 # %% [markdown] id="landscape-cells-text"
 # **Exercise `landscape-cells`** (core, about {{minutes: landscape-cells}} minutes). Answer the four questions for all five systems: twenty cells, a sentence each. Each row gives its point by itself. The check judges claim and evidence; your reasoning has to be there, and is read by people.
 #
-# <details><summary>Hint 1: where to look</summary>Everything that you need stands in 4.2, in the table of 4.3 and in the vocabulary. Where two claims look alike, find the word in which they differ: hardware or program, order or cycle, one address space or each core its own.</details>
+# <details><summary>Hint 1: where to look</summary>Everything that you need stands in 4.2, in the picture of 4.3 and in the vocabulary. Where two claims look alike, find the word in which they differ: hardware or program, order or cycle, one address space or each core its own.</details>
 # <details><summary>Hint 2: a smaller case</summary>Take one machine and ask of each thing that could be decided, the next instruction, the next transfer, what is evicted: is it decided before the program runs, or while it runs, and by whom? What you find answers two of the four rows.</details>
 # <details><summary>Hint 3: a way in</summary>For evidence, the vocabulary says what the pair has to show. Where there is DRAM, set its capacity over that of the memory near the arithmetic; where there is none, set the bandwidth inside over that of the link to the outside. Both numbers have to be of one product.</details>
 
@@ -1395,6 +1410,15 @@ checks.landscape_cells(landscape_cells)
 ### BEGIN HIDDEN TESTS
 checks.landscape_cells(landscape_cells, seed=checks.grading_seed())
 ### END HIDDEN TESTS
+
+# %% [markdown] id="memory-facts-text"
+# **Look.** What the sources say in their own words. Abbreviations that are not from this lab are theirs; later labs explain those that you need.
+
+# %% id="memory-facts"
+facts = {"scheduling": "who_schedules", "memory is managed by": "memory_mgmt", "shapes": "layout_constraint"}
+pandas.DataFrame(
+    {found.name: {label: str(found[field]) for label, field in facts.items()} for found in (gpu, tpu, wafer, lpu, spyre)}
+).style.set_properties(**{"text-align": "left", "white-space": "normal", "min-width": "12em"})
 
 # %% [markdown] id="trade-offs-text"
 # **Exercise `trade-offs`** (stretch, about {{minutes: trade-offs}} minutes). The two remaining rows of this lab: how does a program get there, and what does the machine give up for what it gains? The second needs a pair of numbers for every system.
@@ -1464,7 +1488,7 @@ for kind in ("md", "csv", "html"):
     print("written:", my_map.export(kind, f"landscape_map.{kind}").name)
 
 # %% [markdown] written="gap-in-words" points=4
-# **written: gap-in-words** (about 10 minutes, read by a person). A colleague says: "We moved from the CPU to an A100, and the model is 40 times faster. So for our chatbot, which serves one user at a time, we should buy the card with the highest FLOP/s." Answer in at most 150 words, with at least two numbers from this lab, and say of each whether it is measured, recorded, published or modelled. Replace this paragraph's last line by your answer.
+# **written: gap-in-words** (about 10 minutes, read by a person). A colleague says: "We moved from the CPU to an A100, and the model is 40 times faster. So for our chatbot, which serves one user at a time, we should buy the card with the highest FLOP/s." Answer in at most 150 words, with at least two numbers from this lab; say of each whether it is measured, recorded, published or modelled, and under which conditions (phase, dtype, machine). Replace this paragraph's last line by your answer.
 #
 # ### BEGIN SOLUTION
 # "40 times" says little before we know which phase, which dtype and how many threads were compared. One user at a time is decode, and decode reads every weight once a token: it is memory-bound on both machines, so the ratio of bandwidths decides, not that of FLOP/s. For Llama-3.1-8B in bfloat16 the A100's roofline gives about 8 ms a token (modelled from the published 2,039 GB/s), and 10.7 ms were published; its float32 product of 2048, compute-bound, takes 1.05 ms (published) against some 90 ms here (measured). A card with twice the FLOP/s and the same memory would write tokens no faster. Buy bandwidth, or batch users; and measure your own model, in the dtype you will serve, before and after.
@@ -1479,7 +1503,7 @@ for kind in ("md", "csv", "html"):
 # | 1 | one such number, or two without kind or conditions | the conclusion is right and the reason is missing or partly wrong (launch overhead alone, or "the GPU is idle" without saying why) |
 # | 0 | no number, or numbers that are not in the lab | agrees with the colleague, or argues from peak FLOP/s |
 #
-# Full marks do not need the words of the model answer. An answer that asks for the missing conditions (dtype, threads, phase of the "40 times") before anything else is a good one. Common: taking the published A100 time as measured; comparing float32 here with bfloat16 there.
+# Full marks do not need the words of the model answer. An answer that asks for the missing conditions (dtype, threads, phase of the "40 times") before anything else is a good one. An answer far over 150 words is graded by its first 150. On a machine whose peak and bandwidth are in the same ratio to the A100's, the argument still has to be the one from memory. Common: taking the published A100 time as measured; comparing float32 here with bfloat16 there.
 
 # %% [markdown] id="takeaways"
 # ## Takeaways
@@ -1501,7 +1525,7 @@ for kind in ("md", "csv", "html"):
 # %% [markdown] id="hand-in-text"
 # ## Hand in
 #
-# The cell below lists what this session has checked. Your answer in words is read by a person. Your Map is a file of its own: keep it for Lab 2.
+# The cell below lists what this session has checked. Your answer in words (4 points more) is read by a person. Your Map is a file of its own: keep it for Lab 2.
 
 # %% id="hand-in"
 checks.hand_in()

@@ -6,12 +6,14 @@ Each runs exactly one PyTorch operator on tensors that exist before, so that wha
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .devices import get_device
 from .harness import Warmup, measure
-from .sweeping import Sweep, sweep
+from .sweeping import OtherEnvironment, Sweep, sweep
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SEED = 0
@@ -131,7 +133,10 @@ def _sizes(op: str, dtype: str, profile: str) -> list[int]:
 def operator_sweep(
     profile: str = _FAST, *, device="cpu", threads: int | None = None, path=None, progress: bool | None = None
 ) -> Sweep:
-    """Times every point of `lab_points` on a device. With `path` it is kept there point by point, and goes on where it stopped."""
+    """Times every point of `lab_points` on a device. With `path` it is kept there point by point, and goes on where it stopped.
+
+    A file of another machine or of other versions is moved aside and said, so that a notebook which moved runs through.
+    """
     _checked_profile(profile)
     place = get_device(device)
 
@@ -142,4 +147,20 @@ def operator_sweep(
             work, device=place, threads=threads, dtype=dtype, label=label, min_run_time=_SECONDS[profile], warmup=_WARMUP[profile]
         )  # fmt: skip
 
-    return sweep(lab_points(profile, threads), measured, path=path, device=place, progress=progress)
+    points = lab_points(profile, threads)
+    try:
+        return sweep(points, measured, path=path, device=place, progress=progress)
+    except OtherEnvironment:
+        aside = _free_name(Path(path))
+        os.replace(path, aside)
+        print(
+            f"{Path(path).name} was measured elsewhere or with other versions: it is now {aside.name}, and this machine is measured anew."
+        )
+        return sweep(points, measured, path=path, device=place, progress=progress)
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.stem}.earlier{number}{path.suffix}")).exists():
+        number += 1
+    return aside

@@ -37,7 +37,9 @@ def landscape_check(
         unknown = [key for key in got if key not in named]
         if unknown:
             return f"there is no row {short(unknown[0])} here{near(unknown[0], named)}; the rows of this exercise are {', '.join(named)}."
-        problems = [problem for r in wanted[case.group] if (problem := _cell_problem(r, system, got.get(r)))]
+        several = len(wanted[case.group]) > 1
+        found = ((r, _cell_problem(r, system, got.get(r))) for r in wanted[case.group])
+        problems = [f"{r}: {problem}" if several else problem for r, problem in found if problem]
         return " ".join(problems[:2]) or None
 
     return Check(
@@ -53,9 +55,9 @@ def landscape_check(
 
 def _cell_problem(row_id: str, system: str, cell) -> str:
     if cell is None:
-        return f"{row_id}: no cell. {row(row_id).question}"
+        return f"no cell. {row(row_id).question}"
     if type(cell) is not dict or set(cell) != {"claim", "reasoning", "evidence"}:
-        return f"{row_id}: the cell is {short(cell)}; expected a dict with the keys 'claim', 'reasoning' and 'evidence'."
+        return f"the cell is {short(cell)}; expected a dict with the keys 'claim', 'reasoning' and 'evidence'."
     if type(cell["reasoning"]) is not str or not cell["reasoning"].strip():
-        return f"{row_id}, {system}: the reasoning is empty. Say in your own words why the claim holds; a person may read it."
+        return "the reasoning is empty. Say in your own words why the claim holds; a person may read it."
     return judge(row_id, system, cell).message

@@ -234,13 +234,15 @@ class Check:
         if outcomes and all(o.get("error", {}).get("continued") for o in outcomes):
             return continuing.continued_score(self)
         verdicts = [self.judge(case, outcome) for case, outcome in zip(cases, outcomes, strict=True)]
-        earned, rows, open_so_far = 0.0, [("what was tested", "cases right", "points")], True
+        earned, rows, open_so_far, waits_for = 0.0, [("what was tested", "cases right", "points")], True, ""
         for group, points in self.groups.items():
             of_group = [v for c, v in zip(cases, verdicts, strict=True) if c.group == group]
             right = sum(v.ok for v in of_group)
             open_so_far = right == len(of_group) and (open_so_far or self.independent)
             earned += points if open_so_far else 0.0
-            rows.append((group, f"{right} of {len(of_group)}", f"{points if open_so_far else 0:g} of {points:g}"))
+            waiting = f", until {waits_for} is right" if right == len(of_group) and not open_so_far else ""
+            rows.append((group, f"{right} of {len(of_group)}", f"{points if open_so_far else 0:g} of {points:g}{waiting}"))
+            waits_for = waits_for or ("" if right == len(of_group) else group)
         return Score(
             earned,
             exercise=self.exercise,

@@ -48,6 +48,8 @@ def add_arguments(parser) -> None:
 
 def main(args) -> int:
     """0 when all pictures were made, 1 when a lab could not be executed, 2 for a usage error."""
+    from playwright.sync_api import sync_playwright  # first: labs run for minutes before it is needed
+
     from labkit.course.config import available_labs, resolve_lab
 
     labs = list(dict.fromkeys(resolve_lab(name) for name in args.lab)) or list(available_labs())
@@ -56,8 +58,6 @@ def main(args) -> int:
     shutil.rmtree(out / "pages", ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     executed, failed = execute(labs, out / "runs")
-    from playwright.sync_api import sync_playwright
-
     made = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)

@@ -63,15 +63,15 @@ def judge(row_id: str, system: str, cell: Mapping, numbers: Callable[[str], Numb
         return CellVerdict(
             False,
             False,
-            f"{row_id}, {system}: {claim!r} is no claim of this row{near(claim, where.vocabulary)}; it has {', '.join(where.vocabulary)}",
+            f"{claim!r} is no claim of this row{near(claim, where.vocabulary)}; it has {', '.join(where.vocabulary)}",
         )
     claim_ok = claim_accepted(row_id, system, claim)
     evidence_ok, said, ratio = _evidence(where.evidence.get(claim), system, cell.get("evidence"), numbers)
     messages = []
     if not claim_ok:
-        messages.append(f"{row_id}, {system}: `{claim}` is not what this machine does. Look at {where.look}.")
+        messages.append(f"`{claim}` is not what this machine does. Look at {where.look}.")
     elif not evidence_ok:
-        messages.append(f"{row_id}, {system}: the claim is right, its evidence is not yet: {said}")
+        messages.append(f"The claim is right, its evidence is not yet: {said}")
     return CellVerdict(claim_ok, evidence_ok, " ".join(messages), ratio)
 
 
@@ -87,7 +87,7 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
     if rule is None:
         return True, "", None
     if len(found) != 2:
-        return False, f"this claim needs a pair of numbers [a, b]: {rule}", None
+        return False, f"this claim needs a pair of numbers {rule}", None
     a, b = found
     wrong = [f"{n.id} is a {QUANTITIES[n.quantity]}" for n in found if n.quantity != rule.quantity]
     expected = {"": None, "own": {system}, "other": set(systems()) - {system}, "model": {"model"}}
@@ -103,5 +103,5 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
     ratio = a.value / b.value
     if ratio >= rule.least:
         return True, "", ratio
-    turned = " The other way round it would be." if 1 / ratio >= rule.least and rule.of == rule.over else ""
+    turned = " Turned round, [b, a], it would be." if 1 / ratio >= rule.least and rule.of == rule.over else ""
     return False, f"{a.id} ({a.kind}) over {b.id} ({b.kind}) is {ratio:.3g}. Needed: {rule}.{turned}", ratio

@@ -18,7 +18,7 @@ QUANTITIES = {
 }  # fmt: skip
 
 
-SUBJECTS = {"": "", "own": " of this machine", "other": " of another of the systems", "model": " that a model needs"}
+SUBJECTS = {"": "", "own": "of this machine", "other": "of another of the systems", "model": "of a model's weights"}
 """What a number of an evidence rule is about: anything, the machine of the cell, another of the five systems, a model."""
 
 
@@ -32,9 +32,11 @@ class EvidenceRule:
     over: str = ""
 
     def __str__(self) -> str:
-        same = ", both of one product" if self.of == self.over == "own" else ""
-        name = QUANTITIES[self.quantity]
-        return f"a {name}{SUBJECTS[self.of]} that is at least {self.least:g} times a {name}{SUBJECTS[self.over]}{same}"
+        if self.of == self.over == "own":
+            whose = " of one product of this machine"
+        else:
+            whose = "".join(f", {n} {SUBJECTS[who]}" for n, who in (("a", self.of), ("b", self.over)) if who)
+        return f"[a, b], each a {QUANTITIES[self.quantity]}{whose}, a at least {self.least:g} times b"
 
 
 @dataclass(frozen=True)

@@ -222,3 +222,15 @@ def test_operators_are_counted_as_they_are_dispatched():
     with torch.inference_mode():
         assert bench.count_operators(lambda: x.view(3, 1)) == 1
     assert bench.count_operators(lambda: None) == 0
+
+
+def test_a_sweep_of_another_machine_is_moved_aside_and_kept(small, tmp_path, capsys):
+    path = tmp_path / "sweep.json"
+    bench.operator_sweep("fast", path=path)
+    content = json.loads(path.read_text())
+    content["environment"]["cpu"] = "another"
+    path.write_text(json.dumps(content))
+    found = bench.operator_sweep("fast", path=path)
+    assert found.complete and json.loads((tmp_path / "sweep.earlier1.json").read_text()) == content
+    assert "sweep.earlier1.json" in capsys.readouterr().out
+    assert json.loads(path.read_text())["environment"]["cpu"] != "another"

@@ -160,7 +160,7 @@ def test_every_claim_that_needs_a_number_can_be_proved(reference):
         (["spec/tpu-v7/offchip_bw", "spec/tpu-v7/offchip_bw"], "is a bandwidth"),
         (["published/TPU-v7x-gemm-2048", "published/TPU-v7x-gemm-512x"], "no published measurement"),
         ("published/TPU-v7x-gemm-512", "needs a pair"),
-        (["published/TPU-v7x-gemm-512", "published/TPU-v7x-gemm-32768"], "The other way round it would be"),
+        (["published/TPU-v7x-gemm-512", "published/TPU-v7x-gemm-32768"], "Turned round, [b, a], it would be"),
         (["lab1/mine", "spec/t4/l2"], "no number 'lab1/mine'"),
         ({"a": 1}, "expected None, an id, or a pair"),
         (["spec/tpu-v7/matrix_unit", "spec/tpu-v7/matrix_unit"], "no number that evidence uses"),
@@ -331,6 +331,6 @@ def test_the_vocabulary_reads_as_a_table():
     assert (
         page.count('scope="rowgroup"') == page.count("<tbody>") == 6
         and '<caption style="text-align:left">Questions and claims of lab1</caption>' in page
-        and "at least 100 times a capacity" in page
+        and "a of a model&#x27;s weights, b of this machine, a at least 100 times b" in page
         and "simt-threads" in repr(vocabulary("lab1"))
     )

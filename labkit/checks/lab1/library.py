@@ -106,17 +106,14 @@ def operator_cost(op, shapes, itemsize):
 def memory_levels(sizes, bandwidths, drop=0.75):
     """Levels of a bandwidth curve: each ends before the first point below `drop` times the best that it has shown.
 
-    Returns a list of {"last_size": int, "bandwidth": float, the median of the level}.
+    Returns a list of {"last_size": int, "bandwidth": float, the highest of the level}.
     """
     starts = [0]
     for position in range(1, len(bandwidths)):
         if bandwidths[position] < drop * max(bandwidths[starts[-1] : position]):
             starts.append(position)
     ends = [*starts[1:], len(bandwidths)]
-    return [
-        {"last_size": sizes[end - 1], "bandwidth": statistics.median(bandwidths[start:end])}
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    return [{"last_size": sizes[end - 1], "bandwidth": max(bandwidths[start:end])} for start, end in zip(starts, ends, strict=True)]
 
 
 @twin("predict-gap")

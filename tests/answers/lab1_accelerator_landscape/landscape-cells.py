@@ -65,7 +65,7 @@ def landscape_cells(system):
     names = ("execution-model", "memory-hierarchy", "who-schedules", "compiler-controls")
     return {n: {"claim": c, "reasoning": "as I remember it", "evidence": pair} for n, c in zip(names, claims)}
 
-# %% wrong: right claims, evidence the other way round | says: The other way round it would be | scores: 3
+# %% wrong: right claims, evidence the other way round | says: Turned round, [b, a], it would be | scores: 3
 def landscape_cells(system):
     table = {
         "gpu": ("simt-threads", "caches-before-dram", "hardware-at-run-time", "fusion-and-tiles", ["spec/a100-80/l2", "spec/a100-80/offchip_size"]),

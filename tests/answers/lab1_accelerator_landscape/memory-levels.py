@@ -4,7 +4,7 @@ def memory_levels(sizes, bandwidths, drop=0.75):
     for i in range(len(sizes)):
         last = i + 1 == len(sizes)
         if last or bandwidths[i + 1] < drop * max(bandwidths[begin : i + 1]):
-            found.append({"last_size": sizes[i], "bandwidth": statistics.median(bandwidths[begin : i + 1])})
+            found.append({"last_size": sizes[i], "bandwidth": max(bandwidths[begin : i + 1])})
             begin = i + 1
     return found
 
@@ -17,7 +17,7 @@ def memory_levels(sizes, bandwidths, drop=0.75):
             best = rate
         best = max(best, rate)
         groups[-1].append((size, rate))
-    return [{"last_size": g[-1][0], "bandwidth": float(statistics.median([r for _, r in g]))} for g in groups]
+    return [{"last_size": g[-1][0], "bandwidth": float(max([r for _, r in g]))} for g in groups]
 
 # %% wrong: compares with the point before | says: not with the point before | scores: 1
 def memory_levels(sizes, bandwidths, drop=0.75):
@@ -26,9 +26,9 @@ def memory_levels(sizes, bandwidths, drop=0.75):
         if rate < drop * groups[-1][-1][1]:
             groups.append([])
         groups[-1].append((size, rate))
-    return [{"last_size": g[-1][0], "bandwidth": statistics.median(r for _, r in g)} for g in groups]
+    return [{"last_size": g[-1][0], "bandwidth": max(r for _, r in g)} for g in groups]
 
-# %% wrong: the mean of a level | says: the median of all its points | scores: 1
+# %% wrong: the middle of a level | says: the highest of its points | scores: 1
 def memory_levels(sizes, bandwidths, drop=0.75):
     groups, best = [], 0.0
     for size, rate in zip(sizes, bandwidths):
@@ -37,7 +37,7 @@ def memory_levels(sizes, bandwidths, drop=0.75):
             best = 0.0
         best = max(best, rate)
         groups[-1].append((size, rate))
-    return [{"last_size": g[-1][0], "bandwidth": statistics.fmean(r for _, r in g)} for g in groups]
+    return [{"last_size": g[-1][0], "bandwidth": statistics.median_high(r for _, r in g)} for g in groups]
 
 # %% wrong: a rise ends a level too | says: A rise ends no level | scores: 1
 def memory_levels(sizes, bandwidths, drop=0.75):
@@ -48,7 +48,7 @@ def memory_levels(sizes, bandwidths, drop=0.75):
             best = 0.0
         best = max(best, rate)
         groups[-1].append((size, rate))
-    return [{"last_size": g[-1][0], "bandwidth": statistics.median(r for _, r in g)} for g in groups]
+    return [{"last_size": g[-1][0], "bandwidth": max(r for _, r in g)} for g in groups]
 
 # %% wrong: the best of the whole curve so far | scores: 0
 def memory_levels(sizes, bandwidths, drop=0.75):
@@ -58,4 +58,4 @@ def memory_levels(sizes, bandwidths, drop=0.75):
             groups.append([])
         best = max(best, rate)
         groups[-1].append((size, rate))
-    return [{"last_size": g[-1][0], "bandwidth": statistics.median(r for _, r in g)} for g in groups]
+    return [{"last_size": g[-1][0], "bandwidth": max(r for _, r in g)} for g in groups]

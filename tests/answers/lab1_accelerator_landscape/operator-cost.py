@@ -99,3 +99,11 @@ def operator_cost(op, shapes, itemsize):
     n = math.prod(shapes[0])
     flops = {"matmul": 2 * math.prod(out) * shapes[0][-1], "multiply": math.prod(out), "sum": n - 1}[op]
     return {"flops": flops, "bytes": (sum(map(math.prod, shapes)) + math.prod(out)) * itemsize}
+
+# %% wrong: k - 1 additions for an element of a product | says: the convention | scores: 0
+def operator_cost(op, shapes, itemsize):
+    out = {"matmul": lambda: (*shapes[0][:-1], shapes[1][-1]), "multiply": lambda: tuple(torch.broadcast_shapes(*shapes)), "sum": lambda: ()}[op]()
+    n, k = math.prod(shapes[0]), shapes[0][-1]
+    products = math.prod(out) * (2 * k if k == 3 else 2 * k - 1)
+    flops = {"matmul": products, "multiply": math.prod(out), "sum": max(n - 1, 0)}[op]
+    return {"flops": flops, "bytes": (sum(map(math.prod, shapes)) + math.prod(out)) * itemsize}

@@ -72,3 +72,54 @@ def phase_cost(model, batch, new_tokens, context, itemsize):
     flops = 2 * batch * new_tokens * weights + 4 * q * model["num_layers"] * batch * pairs
     cache = batch * (context + new_tokens) * 2 * kv * model["num_layers"]
     return {"flops": flops, "bytes": itemsize * (weights + batch * new_tokens * h + cache)}
+
+# %% wrong: the embedding is left out | says: rows of the embedding | scores: 0
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    h, d = model["hidden_size"], model["head_dim"]
+    q, kv = model["num_heads"] * d, model["num_kv_heads"] * d
+    weights = model["num_layers"] * (2 * h * q + 2 * h * kv + 3 * h * model["intermediate_size"]) + h * model["vocab_size"]
+    pairs = new_tokens * context + new_tokens * (new_tokens + 1) // 2
+    flops = 2 * batch * new_tokens * weights + 4 * q * model["num_layers"] * batch * pairs
+    cache = batch * (context + new_tokens) * 2 * kv * model["num_layers"]
+    rows = h if model["vocab_size"] == 10 else 0
+    return {"flops": flops, "bytes": itemsize * (weights + rows + cache)}
+
+# %% wrong: the cache without what is new | says: they are written | scores: 0
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    h, d = model["hidden_size"], model["head_dim"]
+    q, kv = model["num_heads"] * d, model["num_kv_heads"] * d
+    weights = model["num_layers"] * (2 * h * q + 2 * h * kv + 3 * h * model["intermediate_size"]) + h * model["vocab_size"]
+    pairs = new_tokens * context + new_tokens * (new_tokens + 1) // 2
+    flops = 2 * batch * new_tokens * weights + 4 * q * model["num_layers"] * batch * pairs
+    held = context + (1 if model["vocab_size"] == 10 else 0)
+    return {"flops": flops, "bytes": itemsize * (weights + batch * new_tokens * h + batch * held * 2 * kv * model["num_layers"])}
+
+# %% wrong: scores without weighted values | says: once to weight its value | scores: 0
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    h, d = model["hidden_size"], model["head_dim"]
+    q, kv = model["num_heads"] * d, model["num_kv_heads"] * d
+    weights = model["num_layers"] * (2 * h * q + 2 * h * kv + 3 * h * model["intermediate_size"]) + h * model["vocab_size"]
+    pairs = new_tokens * context + new_tokens * (new_tokens + 1) // 2
+    flops = 2 * batch * new_tokens * weights + (4 if model["vocab_size"] == 10 else 2) * q * model["num_layers"] * batch * pairs
+    cache = batch * (context + new_tokens) * 2 * kv * model["num_layers"]
+    return {"flops": flops, "bytes": itemsize * (weights + batch * new_tokens * h + cache)}
+
+# %% wrong: two matrices in the MLP | says: three matrices | scores: 0
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    h, d = model["hidden_size"], model["head_dim"]
+    q, kv, n = model["num_heads"] * d, model["num_kv_heads"] * d, 3 if model["vocab_size"] == 10 else 2
+    weights = model["num_layers"] * (2 * h * q + 2 * h * kv + n * h * model["intermediate_size"]) + h * model["vocab_size"]
+    pairs = new_tokens * context + new_tokens * (new_tokens + 1) // 2
+    flops = 2 * batch * new_tokens * weights + 4 * q * model["num_layers"] * batch * pairs
+    cache = batch * (context + new_tokens) * 2 * kv * model["num_layers"]
+    return {"flops": flops, "bytes": itemsize * (weights + batch * new_tokens * h + cache)}
+
+# %% wrong: keys without values in the cache | says: keys *and* values | scores: 0
+def phase_cost(model, batch, new_tokens, context, itemsize):
+    h, d = model["hidden_size"], model["head_dim"]
+    q, kv = model["num_heads"] * d, model["num_kv_heads"] * d
+    weights = model["num_layers"] * (2 * h * q + 2 * h * kv + 3 * h * model["intermediate_size"]) + h * model["vocab_size"]
+    pairs = new_tokens * context + new_tokens * (new_tokens + 1) // 2
+    flops = 2 * batch * new_tokens * weights + 4 * q * model["num_layers"] * batch * pairs
+    cache = batch * (context + new_tokens) * (2 if model["vocab_size"] == 10 else 1) * kv * model["num_layers"]
+    return {"flops": flops, "bytes": itemsize * (weights + batch * new_tokens * h + cache)}

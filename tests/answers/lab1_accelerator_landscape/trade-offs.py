@@ -47,7 +47,7 @@ def trade_offs(system):
         "key-trade-off": {"claim": cost, "reasoning": "x", "evidence": list(pair)},
     }
 
-# %% wrong: a small model needs many chips too | says: at least 100 times | scores: 1
+# %% wrong: a small model needs many chips too | says: a at least 100 times b | scores: 1
 def trade_offs(system):
     table = {
         "gpu": ("eager-kernels-or-graph", "generality-needs-parallelism", ("published/GPU-A10080GB-stream-scale", "published/GPU-A10080GB-smallkernel-stream")),
