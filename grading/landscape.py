@@ -23,7 +23,8 @@ SALT = "landscape-2026-12"
 
 
 def reference() -> dict:
-    """Row id -> system -> {claims, reason, source, flags, note}. Raises ValueError for a cell that is missing or says what its row does not have."""
+    """Row id -> system -> {claims, reason, source, flags, note}. Raises ValueError for a cell that is missing, says what its row does not have, or is
+    contested without a note."""
     data, problems = tomllib.loads(REFERENCE.read_text(encoding="utf-8")), []
     for row in rows():
         for system in systems():
@@ -35,6 +36,8 @@ def reference() -> dict:
             problems += [f"{row.id}, {system}: unknown flag {f!r}" for f in cell.get("flags", "") if f not in flags()]
             if not cell["claims"] or not cell["reason"].strip() or not cell["source"].strip():
                 problems.append(f"{row.id}, {system}: needs claims, a reason and a source")
+            if (len(cell["claims"]) > 1 or "U" in cell.get("flags", "")) and not cell.get("note", "").strip():
+                problems.append(f"{row.id}, {system}: contested (several claims, or flag U), and no note says why")
     problems += [f"{name}: no such row" for name in data if name not in {row.id for row in rows()}]
     if problems:
         raise ValueError(f"{REFERENCE.name}: " + "; ".join(problems))

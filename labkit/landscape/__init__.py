@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from labkit.landscape.judging import CellVerdict, judge
-from labkit.landscape.map import DamagedMap, LandscapeMap, MergeReport
+from labkit.landscape.map import LandscapeMap, MergeReport
 from labkit.landscape.numbers import Number, number
 from labkit.landscape.rows import Row, row, rows, systems, vocabulary
+from labkit.landscape.storing import DamagedMap
 
 __all__ = [
     "CellVerdict", "DamagedMap", "LandscapeMap", "MergeReport", "Number", "Row", "judge", "number", "row", "rows", "systems", "vocabulary",

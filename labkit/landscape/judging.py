@@ -1,7 +1,8 @@
 """Judging a cell: the claim by a one-way digest of what is accepted, the evidence by direction and ratio. Text is never judged.
 
 data/landscape/accepted.json holds salted digests, so that the answers cannot be read in the package. Somebody who tries all six claims of a
-row finds the accepted one, as with any check that says right or wrong; the reasons stand in the instructor's reference alone.
+row finds the accepted one, as with any check that says right or wrong; the reasons stand in the instructor's reference alone. While an exercise is
+being checked nothing here answers, so a function that tries claims until one is accepted earns nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from labkit import paths
+from labkit.guard import refuse_truth
 from labkit.landscape.numbers import Number, number
-from labkit.landscape.rows import QUANTITIES, EvidenceRule, checked_system, row
+from labkit.landscape.rows import QUANTITIES, EvidenceRule, checked_system, near, row, systems
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def _accepted() -> dict:
 
 
 def claim_accepted(row_id: str, system: str, claim: str) -> bool:
-    """Whether a claim is accepted for a cell."""
+    """Whether a claim is accepted for a cell. Raises TwinRefused while an exercise is being checked."""
+    refuse_truth("labkit.landscape.judge")
     data = _accepted()
     return digest(data["salt"], row_id, system, claim) in data["cells"][f"{row_id}/{system}"]
 
@@ -51,13 +54,17 @@ def claim_accepted(row_id: str, system: str, claim: str) -> bool:
 def judge(row_id: str, system: str, cell: Mapping, numbers: Callable[[str], Number] = number) -> CellVerdict:
     """Judges {"claim": id, "evidence": None, an id, or a pair [a, b]}. numbers: id -> Number, by default what every computer can look up.
 
-    Raises ValueError for an unknown row or system. A claim that is none of the row's vocabulary, and evidence that does not exist, are judged
+    Raises ValueError for an unknown row or system, TwinRefused while an exercise is being checked. A claim that is none of the row's vocabulary, and evidence that does not exist, are judged
     wrong with a message.
     """
     where, system = row(row_id), checked_system(system)
     claim = cell.get("claim")
     if not isinstance(claim, str) or claim not in where.vocabulary:
-        return CellVerdict(False, False, f"{claim!r} is no claim of this row; it has {', '.join(where.vocabulary)}")
+        return CellVerdict(
+            False,
+            False,
+            f"{claim!r} is no claim of this row{near(claim, where.vocabulary)}; it has {', '.join(where.vocabulary)}",
+        )
     claim_ok = claim_accepted(row_id, system, claim)
     evidence_ok, said, ratio = _evidence(where.evidence.get(claim), system, cell.get("evidence"), numbers)
     messages = []
@@ -83,10 +90,11 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
         return False, f"this claim needs a pair of numbers {rule}", None
     a, b = found
     wrong = [f"{n.id} is a {QUANTITIES[n.quantity]}" for n in found if n.quantity != rule.quantity]
+    expected = {"": None, "own": {system}, "other": set(systems()) - {system}, "model": {"model"}}
     wrong += [
-        f"{n.id} is about {n.about}, not {system}"
+        f"{n.id} is about {n.about}, not {system if who == 'own' else 'a model' if who == 'model' else 'another of the systems'}"
         for n, who in ((a, rule.of), (b, rule.over))
-        if who == "own" and n.about != system
+        if who and n.about not in expected[who]
     ]
     if not wrong and rule.of == rule.over == "own" and a.product != b.product:
         wrong = [f"{a.id} and {b.id} are of two products, {a.product or 'unnamed'} and {b.product or 'unnamed'}"]
@@ -96,4 +104,4 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
     if ratio >= rule.least:
         return True, "", ratio
     turned = " Turned round, [b, a], it would be." if 1 / ratio >= rule.least and rule.of == rule.over else ""
-    return False, f"{a.id} over {b.id} is {ratio:.3g}. Needed: {rule}.{turned}", ratio
+    return False, f"{a.id} ({a.kind}) over {b.id} ({b.kind}) is {ratio:.3g}. Needed: {rule}.{turned}", ratio

@@ -1,32 +1,31 @@
 """The learner's Map: a file of cells {claim, reasoning, evidence} with the numbers that they point to, saved at every change.
 
 One JSON file. A cell that is filled again keeps what it held before in its history; a merge keeps what it did not choose there too, so nothing
-is ever lost. Each filling gets the next number of a counter that a merge carries on: of two fillings the one with the higher number is newer.
+is ever lost. Each filling gets the next number of a counter that a merge carries on: of two fillings the one with the higher number is newer
+(a logical clock, Lamport 1978, doi 10.1145/359545.359563: clocks of two computers need not agree).
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labkit.files import write_whole
 from labkit.landscape import numbers as numbers_of
 from labkit.landscape.judging import CellVerdict, judge
 from labkit.landscape.numbers import Number
-from labkit.landscape.rows import Row, canonical, checked_claim, checked_system, row, rows, systems
+from labkit.landscape.rows import canonical, checked_claim, checked_system, row, rows, systems
+from labkit.landscape.storing import alone, empty, read, text_of
 
-FORMAT, VERSION = "labkit.landscape", 1
 FILE = "landscape_map.json"
 _DRIVE = Path("/content/drive/MyDrive")
 _FOLDER = "dataflow-labs"
-
-
-class DamagedMap(ValueError):
-    """A file that cannot be read as a Map. It was moved aside, never overwritten; the message says where."""
 
 
 @dataclass
@@ -71,20 +70,21 @@ class LandscapeMap:
         """The Map at `path`, or an empty one that will be saved there. Raises DamagedMap for a file that is none, and of a newer version."""
         where, note = (Path(path), "") if path is not None else default_path()
         if not where.exists():
-            return cls(where, _empty(), note)
-        text = where.read_text(encoding="utf-8", errors="replace")
-        return cls(where, _read(text, where), note, text)
+            return cls(where, empty(), note)
+        text = text_of(where)
+        return cls(where, read(text, where), note, text)
 
     def save(self) -> None:
         """Writes the file whole. When another program changed it meanwhile, its cells are merged in first, so that none is lost."""
-        if self.path.exists():
-            now = self.path.read_text(encoding="utf-8", errors="replace")
-            if now != self._text:
-                self._merge(_read(now, self.path), MergeReport())
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self._content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        write_whole(self.path, text)
-        self._text = text
+        with alone(self.path.parent):
+            if self.path.exists():
+                now = text_of(self.path)
+                if now != self._text:
+                    self._merge(read(now, self.path), MergeReport())
+            text = json.dumps(self._content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+            write_whole(self.path, text)
+            self._text = text
 
     # -- filling --
 
@@ -101,8 +101,7 @@ class LandscapeMap:
         ids = [] if evidence is None else [evidence] if isinstance(evidence, str) else list(evidence)
         if len(ids) > 2 or not all(isinstance(i, str) for i in ids):
             raise ValueError(f"evidence is {evidence!r}; expected None, an id, or a pair of ids (a, b)")
-        for id in ids:
-            self._content["numbers"][id] = self.number(id).as_dict()
+        self._content["numbers"].update({id: self.number(id).as_dict() for id in ids})  # all are looked up before one is kept
         cell = {"claim": claim, "reasoning": reasoning, "evidence": ids, "lab": where.lab}
         key = f"{where.id}/{system}"
         old = self._content["cells"].get(key)
@@ -118,30 +117,72 @@ class LandscapeMap:
         self,
         number,
         *,
-        id: str,
+        id: str | None = None,
+        lab: str | None = None,
         quantity: str = "s",
         about: str = "host",
+        product: str = "",
         kind: str | None = None,
         label: str = "",
         source: str = "",
     ) -> str:
         """Keeps a number that evidence can point to, and returns its id.
 
-        number: a labkit.bench.Measurement (its median seconds, kind and conditions), or a value in SI units of `quantity`, with its kind.
-        id: such as "lab1/matmul-1024-float32". The same id again replaces the number. Raises ValueError for a reserved id or a bad number.
+        number: a labkit.bench.Measurement (its median seconds, kind, conditions and caveats), or a value in SI units of `quantity`, of kind "measured"
+        unless `kind` says otherwise. id: such as "lab1/matmul-1024-float32"; without it, made of `lab`, the label and a Measurement's conditions.
+        about, product: what it is a number of (a system and a product of it, "model", or "host", this computer).
+        The same id again replaces the number; cells that pointed to the old value keep it in their history. Raises ValueError for a reserved id, a
+        missing one, a bad number, and a recorded or published number without source.
         """
+        measured = hasattr(number, "median") and hasattr(number, "kind")
+        if id is None:
+            id = _default_id(number if measured else None, lab, label)
         if not isinstance(id, str) or not id.strip() or id.split("/", 1)[0] in ("spec", "published", "weights"):
             raise ValueError(
                 f"id {id!r}: expected a name of your own such as 'lab1/copy-here'; spec/, published/ and weights/ are looked up"
             )
-        if hasattr(number, "median") and hasattr(number, "kind"):
-            conditions = ", ".join(str(v) for v in (number.label, number.dtype, f"{number.threads} threads", number.device) if v)
-            made = Number(id, number.median, "s", number.kind, about, label or conditions, source or number.source or "")
+        if measured:
+            if quantity != "s" or kind not in (None, number.kind):
+                raise ValueError(f"quantity = {quantity!r}, kind = {kind!r}: a Measurement is seconds of kind {number.kind!r}")
+            said = "; ".join([label or ", ".join([number.label, *_conditions(number)]), *(f"caveat: {c}" for c in number.caveats)])
+            made = Number(id, number.median, "s", number.kind, about, said, source or number.source or "", product)
         else:
-            made = Number(id, number, quantity, kind or "measured", about, label, source)
-        self._content["numbers"][id] = made.as_dict()
+            made = Number(id, number, quantity, kind or "measured", about, label, source, product)
+        if made.kind in ("recorded", "published") and not made.source:
+            raise ValueError(f"{id}: a {made.kind} number needs its source: say where it can be found (source=...)")
+        return self._put(made)
+
+    def keep_fact(self, product: str, field: str) -> str:
+        """Keeps a published fact of a product (`labkit.machines`), with its source and how far that can be relied on, and returns its id,
+        such as "spec/T4/offchip_bw". Raises ValueError for an unknown product or field, and for a fact in words."""
+        made = numbers_of.number(f"spec/{product}/{field}")
+        return self._put(replace(made, id=f"spec/{made.product}/{field}"))
+
+    def _put(self, made: Number) -> str:
+        """Keeps a number and saves. A cell that pointed to another value of this id counts as filled anew; its history has the old value."""
+        old = self._content["numbers"].get(made.id)
+        if old not in (None, made.as_dict()):
+            self._put_aside(made.id, old)
+        self._content["numbers"][made.id] = made.as_dict()
         self.save()
-        return id
+        return made.id
+
+    def _put_aside(self, id: str, old: dict) -> None:
+        aside, cells, history = _free(id, old, self._content["numbers"]), self._content["cells"], self._content["history"]
+
+        def with_the_old(cell: dict) -> dict:
+            return {**cell, "evidence": [aside if i == id else i for i in cell["evidence"]]}
+
+        cited = [key for key, cell in cells.items() if id in cell["evidence"]]
+        remembered = [key for key, old_cells in history.items() if any(id in c["evidence"] for c in old_cells)]
+        if cited or remembered:
+            self._content["numbers"][aside] = {**old, "id": aside}
+        for key in remembered:
+            history[key] = [with_the_old(c) for c in history[key]]
+        for key in sorted(cited):
+            _remember(self._content, key, with_the_old(cells[key]))
+            self._content["counter"] += 1
+            cells[key]["order"] = self._content["counter"]
 
     # -- reading --
 
@@ -153,15 +194,21 @@ class LandscapeMap:
     def cell(self, row_id: str, system: str) -> dict | None:
         """{claim, reasoning, evidence, lab, order} of a cell, or None while it is open."""
         found = self._content["cells"].get(f"{row(row_id).id}/{checked_system(system)}")
-        return dict(found) if found is not None else None
+        return copy.deepcopy(found)
 
     def history(self, row_id: str, system: str) -> list[dict]:
         """What a cell held before, the newest last."""
-        return list(self._content["history"].get(f"{row(row_id).id}/{checked_system(system)}", ()))
+        return copy.deepcopy(self._content["history"].get(f"{row(row_id).id}/{checked_system(system)}", []))
 
     def missing(self, lab: str | None = None) -> list[tuple[str, str]]:
-        """Cells (row, system) that are still open."""
-        return [(r.id, s) for r in rows(lab) for s in systems() if self.cell(r.id, s) is None]
+        """Cells (row, system) that are still open, or hold a claim that the row of this version of labkit does not have."""
+        filled = {(r.id, s): self.cell(r.id, s) for r in rows(lab) for s in systems()}
+        return [(r, s) for (r, s), cell in filled.items() if cell is None or cell["claim"] not in row(r).vocabulary]
+
+    def of_other_versions(self) -> list[str]:
+        """Cells "row/system" in the file whose row or system this version of labkit does not have. They stay there, and are not shown."""
+        known = {f"{r.id}/{s}" for r in rows() for s in systems()}
+        return sorted(set(self._content["cells"]) - known)
 
     def judge(self, row_id: str, system: str) -> CellVerdict | None:
         """Verdict on a cell, or None while it is open."""
@@ -171,10 +218,14 @@ class LandscapeMap:
     # -- merging --
 
     def merge(self, other: LandscapeMap | str | os.PathLike) -> MergeReport:
-        """Takes over another Map's cells and numbers, and saves. Of two fillings of one cell the newer stands, the other goes into its history."""
-        other = other if isinstance(other, LandscapeMap) else LandscapeMap.open(other)
+        """Takes over another Map's cells and numbers, and saves. Of two fillings of one cell the newer stands (the higher number of the counter; of
+        two equal ones the later in alphabetical order), the other goes into its history and into the report. Raises FileNotFoundError, DamagedMap."""
+        if not isinstance(other, LandscapeMap):
+            if not Path(other).is_file():
+                raise FileNotFoundError(f"no Map to merge at {other}: give the path of a {FILE}, or a LandscapeMap")
+            other = LandscapeMap.open(other)
         report = MergeReport()
-        self._merge(json.loads(json.dumps(other._content)), report)
+        self._merge(copy.deepcopy(other._content), report)
         self.save()
         return report
 
@@ -225,7 +276,11 @@ class LandscapeMap:
         return Rendered(self, lab)
 
     def export(self, format: str, path: str | os.PathLike) -> Path:
-        """Writes the Map as "md", "csv" or "html" and returns the file. Raises ValueError for another format."""
+        """Writes the Map as "md", "csv" or "html" and returns the file. Raises ValueError for another format.
+
+        Text stays text in all three. In CSV, a cell that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a line break)
+        gets an apostrophe in front, which a program that reads the file back has to take off; the JSON file is the one that keeps everything.
+        """
         from labkit.landscape.rendering import EXPORTS
 
         if format not in EXPORTS:
@@ -254,66 +309,28 @@ def _free(id: str, content: dict, taken: Mapping[str, dict]) -> str:
     return f"{id}~{count}"
 
 
-def _empty() -> dict:
-    return {"format": FORMAT, "version": VERSION, "counter": 0, "cells": {}, "history": {}, "numbers": {}}
+def _conditions(measurement) -> list[str]:
+    """dtype, threads and device of a Measurement, those that apply."""
+    threads = measurement.threads
+    words = (measurement.dtype, threads and f"{threads} thread{'s' if threads > 1 else ''}", measurement.device)
+    return [word for word in words if word]
 
 
-def _read(text: str, path: Path) -> dict:
-    problem = None
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        problem = f"not JSON ({error})"
-    else:
-        problem = _problem(content)
-        if problem is None:
-            return content
-    aside = path.with_name(f"{path.name}.damaged")
-    number = 2
-    while aside.exists():
-        aside, number = path.with_name(f"{path.name}.damaged{number}"), number + 1
-    if problem.startswith("written by"):  # a good file of a newer version stays where it is
-        raise DamagedMap(f"{path.name}: {problem}")
-    os.replace(path, aside)
-    raise DamagedMap(
-        f"{path.name} is no readable Map: {problem}. It was moved to {aside.name} and nothing in it was changed; open the Map again to begin a new one, "
-        "or repair that file and merge it."
-    )
-
-
-def _problem(content) -> str | None:
-    """What is wrong with the content of a file, or None."""
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        return (
-            f"its format is {content.get('format') if isinstance(content, dict) else type(content).__name__!r}, expected {FORMAT!r}"
+def _default_id(measurement, lab: str | None, label: str) -> str:
+    """ "lab1/matmul-1024-float32-2threads": the lab, the label, and of a Measurement dtype, threads, and a device other than the CPU."""
+    if lab is None:
+        raise ValueError("an id is missing: give id='lab1/a-name-of-yours', or lab='lab1' to have it made from the label")
+    short = rows(lab)[0].lab
+    words = label
+    if measurement is not None:
+        said = [f"{n}threads" if (n := measurement.threads) else "", "" if measurement.device == "cpu" else measurement.device]
+        words = " ".join(
+            [
+                label or measurement.label,
+                *(w for w in (measurement.dtype or "", *said) if w and w not in (label or measurement.label)),
+            ]
         )
-    version = content.get("version")
-    if isinstance(version, int) and version > VERSION:
-        return f"written by a newer labkit (version {version} of the format; this one reads {VERSION}). Update labkit; the file is untouched"
-    try:
-        for key, cell in content["cells"].items():
-            _check_cell(key, cell)
-        for key, old in content["history"].items():
-            for cell in old:
-                _check_cell(key, cell)
-        for id, given in content["numbers"].items():
-            if Number(**given).id != id:
-                return f"number {id} calls itself {given['id']}"
-        if not isinstance(content["counter"], int) or content["counter"] < 0:
-            return f"counter is {content['counter']!r}"
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
-def _check_cell(key: str, cell: dict) -> None:
-    row_id, system = key.rsplit("/", 1)
-    where: Row = row(row_id)
-    checked_system(system)
-    checked_claim(where, cell["claim"])
-    if (
-        not isinstance(cell["reasoning"], str)
-        or not isinstance(cell["order"], int)
-        or not all(isinstance(i, str) for i in cell["evidence"])
-    ):
-        raise ValueError(f"cell {key} has parts of the wrong type")
+    slug = re.sub(r"[^a-z0-9.]+", "-", words.casefold()).strip("-")
+    if not slug:
+        raise ValueError(f"label = {label!r}: expected words to make an id of, or give id='{short}/a-name-of-yours'")
+    return f"{short}/{slug}"

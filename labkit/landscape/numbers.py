@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
+from labkit.bench.units import format_seconds
 from labkit.landscape.rows import QUANTITIES
 
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 KINDS = ("measured", "recorded", "published", "modelled")
 _ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
 # Units of published rows -> (quantity, factor to SI).
@@ -50,6 +52,19 @@ class Number:
         """Plain data; `Number(**data)` makes an equal one."""
         return asdict(self)
 
+    @property
+    def amount(self) -> str:
+        """The value for a reader, with a decimal prefix: "231 MB", "49.5 TB/s", "3 ms"; a share as it is."""
+        if self.quantity == "s":
+            return format_seconds(self.value)
+        if self.quantity == "share":
+            return f"{self.value:.4g}"
+        if self.quantity == "token/s":
+            return f"{self.value:.4g} tokens/s"
+        unit = {"byte": "B", "byte/s": "B/s", "op/s": "OP/s"}[self.quantity]
+        size, prefix = next(((s, x) for s, x in _PREFIXES if self.value >= s), (1.0, ""))
+        return f"{self.value / size:.4g} {prefix}{unit}"
+
     def __str__(self) -> str:
         return f"{self.id} = {self.value:.4g} {self.quantity} ({self.kind})"
 
@@ -87,8 +102,9 @@ def _of_spec(id: str, product: str, field: str) -> Number:
     quantity = _OF_FACTS.get(units.parse(fact.unit).quantity) if fact.is_number else None
     if quantity is None:
         raise ValueError(f"{id}: {fact} is no number that evidence uses ({', '.join(QUANTITIES)})")
-    label = f"{field} of {spec.name}, {fact}"
-    return Number(id, fact.si, quantity, "published", spec.system, label, f"{fact.source} ({fact.date})", spec.key)
+    label = f"{field} of {spec.name}, given as {fact}"
+    source = f"{fact.source} ({fact.status_in_words}; {fact.date})"
+    return Number(id, fact.si, quantity, "published", spec.system, label, source, spec.key)
 
 
 def _of_published(id: str, row_id: str) -> Number:

@@ -6,7 +6,7 @@ import csv
 import html
 import io
 
-from labkit.landscape.rows import row, rows, systems
+from labkit.landscape.rows import Row, rows, systems
 
 OPEN = "open"
 
@@ -28,8 +28,32 @@ class Rendered:
 def evidence_text(landscape, ids) -> str:
     """What the evidence says, with values and kinds; a pair as a ratio."""
     found = [landscape.number(id) for id in ids]
-    text = " over ".join(f"{n.label or n.id} ({n.kind})" for n in found)
-    return f"{text}; ratio {found[0].value / found[1].value:.3g}" if len(found) == 2 else text
+    text = " over ".join(f"{n.label or n.id}: {n.amount} ({n.kind})" for n in found)
+    return f"{text}; ratio {_plain(found[0].value / found[1].value)}" if len(found) == 2 else text
+
+
+def _plain(ratio: float) -> str:
+    """Three digits, without an exponent where a reader would have to count: 1,700 for 1.7e+03."""
+    text = f"{ratio:.3g}"
+    return f"{float(text):,.0f}" if "e+" in text else text
+
+
+def claim_text(where: Row, claim: str) -> str:
+    """The claim in words; an id that this version's row does not have, with what to do about it."""
+    return where.vocabulary.get(claim) or f"{claim} (a claim of another version of labkit: fill this cell again)"
+
+
+def _shown_numbers(landscape, lab):
+    """The numbers that the shown cells point to, each once, in the order of the table."""
+    cells = [landscape.cell(r.id, s) for r in rows(lab) for s in systems()]
+    return [landscape.number(id) for id in dict.fromkeys(id for cell in cells if cell for id in cell["evidence"])]
+
+
+NUMBER_COLUMNS = ("id", "value", "kind", "what", "source")
+
+
+def _number_row(n) -> tuple[str, ...]:
+    return (n.id, n.amount, n.kind, n.label, n.source)
 
 
 def _filled(landscape, lab):
@@ -40,7 +64,9 @@ def _filled(landscape, lab):
 def caption(landscape, lab: str | None = None) -> str:
     """What the table is and how much of it is filled."""
     done, total = _filled(landscape, lab)
-    return f"Accelerator Landscape Map{f', rows of {lab}' if lab else ''}: {done} of {total} cells filled"
+    others = len(landscape.of_other_versions())
+    kept = f"; {others} of rows that this version of labkit does not have are kept in the file" if others else ""
+    return f"Accelerator Landscape Map{f', rows of {lab}' if lab else ''}: {done} of {total} cells filled{kept}"
 
 
 def as_html_table(landscape, lab: str | None = None) -> str:
@@ -55,7 +81,7 @@ def as_html_table(landscape, lab: str | None = None) -> str:
             if cell is None:
                 cells.append(f"<td {left}><em>{OPEN}</em></td>")
                 continue
-            parts = [f"<strong>{html.escape(r.vocabulary[cell['claim']])}</strong>"]
+            parts = [f"<strong>{html.escape(claim_text(r, cell['claim']))}</strong>"]
             if cell["reasoning"].strip():
                 parts.append(f"<br>{html.escape(cell['reasoning'])}")
             if cell["evidence"]:
@@ -66,6 +92,25 @@ def as_html_table(landscape, lab: str | None = None) -> str:
     return (
         f'<div role="region" tabindex="0" aria-label="{title}" style="overflow-x:auto"><table style="min-width:60em"><caption style="text-align:left">'
         f"{title}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        + _numbers_html(landscape, lab)
+    )
+
+
+def _numbers_html(landscape, lab) -> str:
+    """The numbers behind the evidence, folded away; nothing where there are none."""
+    shown = _shown_numbers(landscape, lab)
+    if not shown:
+        return ""
+    left = 'style="text-align:left;vertical-align:top"'
+    head = "".join(f'<th scope="col" {left}>{name}</th>' for name in NUMBER_COLUMNS)
+    body = ""
+    for n in shown:
+        first, *rest = (html.escape(text) for text in _number_row(n))
+        body += f'<tr><th scope="row" {left}>{first}</th>{"".join(f"<td {left}>{text}</td>" for text in rest)}</tr>'
+    return (
+        '<details><summary>Numbers behind the evidence</summary><div role="region" tabindex="0" aria-label="Numbers behind the evidence" '
+        'style="overflow-x:auto"><table style="min-width:45em"><caption style="text-align:left">Numbers that cells point to, with kind and source</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 
 
@@ -76,7 +121,7 @@ def as_text(landscape, lab: str | None = None) -> str:
         lines.append(f"{r.id}: {r.question}")
         for system, name in systems().items():
             cell = landscape.cell(r.id, system)
-            lines.append(f"  {name}: {OPEN if cell is None else r.vocabulary[cell['claim']]}")
+            lines.append(f"  {name}: {OPEN if cell is None else claim_text(r, cell['claim'])}")
             if cell is not None and cell["reasoning"].strip():
                 lines.append(f"    {cell['reasoning']}")
             if cell is not None and cell["evidence"]:
@@ -93,7 +138,7 @@ def _markdown_cell(text: str) -> str:
 
 
 def as_markdown(landscape) -> str:
-    """A Markdown document with one table."""
+    """A Markdown document: the table, and the numbers that its cells point to."""
     lines = [
         f"# {caption(landscape)}",
         "",
@@ -107,11 +152,14 @@ def as_markdown(landscape) -> str:
             if cell is None:
                 cells.append(OPEN)
                 continue
-            parts = [f"**{_markdown_cell(r.vocabulary[cell['claim']])}**", _markdown_cell(cell["reasoning"])]
+            parts = [f"**{_markdown_cell(claim_text(r, cell['claim']))}**", _markdown_cell(cell["reasoning"])]
             if cell["evidence"]:
                 parts.append(f"Evidence: {_markdown_cell(evidence_text(landscape, cell['evidence']))}")
             cells.append("<br>".join(filter(None, parts)))
         lines.append(f"| {_markdown_cell(r.question)} ({r.lab}) | " + " | ".join(cells) + " |")
+    if shown := _shown_numbers(landscape, None):
+        lines += ["", "## Numbers", "", f"| {' | '.join(NUMBER_COLUMNS)} |", "|" + "---|" * len(NUMBER_COLUMNS)]
+        lines += [f"| {' | '.join(map(_markdown_cell, _number_row(n)))} |" for n in shown]
     return "\n".join(lines) + "\n"
 
 
@@ -121,17 +169,20 @@ def _csv_cell(text: str) -> str:
 
 
 def as_csv(landscape) -> str:
-    """One line per filled cell: lab, row, question, system, claim, meaning, reasoning, evidence ids (space between), evidence in words."""
+    """One line per filled cell: lab, row, question, system, claim, meaning, reasoning, evidence ids (space between), evidence in words, its sources."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["lab", "row", "question", "system", "claim", "meaning", "reasoning", "evidence", "evidence in words"])
+    writer.writerow(
+        ["lab", "row", "question", "system", "claim", "meaning", "reasoning", "evidence", "evidence in words", "sources"]
+    )
     for r in rows():
         for system in systems():
             cell = landscape.cell(r.id, system)
             if cell is not None:
                 words = evidence_text(landscape, cell["evidence"]) if cell["evidence"] else ""
-                values = [r.lab, r.id, r.question, system, cell["claim"], row(r.id).vocabulary[cell["claim"]], cell["reasoning"]]
-                writer.writerow([_csv_cell(v) for v in (*values, " ".join(cell["evidence"]), words)])
+                sources = "; ".join(dict.fromkeys(n.source for id in cell["evidence"] if (n := landscape.number(id)).source))
+                values = [r.lab, r.id, r.question, system, cell["claim"], claim_text(r, cell["claim"]), cell["reasoning"]]
+                writer.writerow([_csv_cell(v) for v in (*values, " ".join(cell["evidence"]), words, sources)])
     return text.getvalue()
 
 

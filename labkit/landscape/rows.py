@@ -18,9 +18,13 @@ QUANTITIES = {
 }  # fmt: skip
 
 
+SUBJECTS = {"": "", "own": "of this machine", "other": "of another of the systems", "model": "of a model's weights"}
+"""What a number of an evidence rule is about: anything, the machine of the cell, another of the five systems, a model."""
+
+
 @dataclass(frozen=True)
 class EvidenceRule:
-    """What a pair of numbers (a, b) has to show: both measure `quantity`, a / b is at least `least`. of, over: "own" when a, b is about the cell's machine."""
+    """What a pair of numbers (a, b) has to show: both measure `quantity`, a / b is at least `least`. of, over: what a and b are about, keys of SUBJECTS."""
 
     quantity: str
     least: float
@@ -28,13 +32,11 @@ class EvidenceRule:
     over: str = ""
 
     def __str__(self) -> str:
-        name = QUANTITIES[self.quantity]
-        whose = {
-            ("own", "own"): " of one product of this machine",
-            ("own", ""): ", a of this machine",
-            ("", "own"): ", b of this machine",
-        }
-        return f"[a, b], each a {name}{whose.get((self.of, self.over), '')}, a at least {self.least:g} times b"
+        if self.of == self.over == "own":
+            whose = " of one product of this machine"
+        else:
+            whose = "".join(f", {n} {SUBJECTS[who]}" for n, who in (("a", self.of), ("b", self.over)) if who)
+        return f"[a, b], each a {QUANTITIES[self.quantity]}{whose}, a at least {self.least:g} times b"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def _rows() -> Mapping[str, Row]:
     for name, entry in _data()["row"].items():
         rules = {claim: EvidenceRule(**rule) for claim, rule in entry.get("evidence", {}).items()}
         unknown = set(rules) - set(entry["vocabulary"])
-        bad = [r for r in rules.values() if r.quantity not in QUANTITIES or not r.least > 0 or {r.of, r.over} - {"", "own"}]
+        bad = [r for r in rules.values() if r.quantity not in QUANTITIES or not r.least > 0 or {r.of, r.over} - set(SUBJECTS)]
         if unknown or bad:
             raise ValueError(f"map.toml: row {name}: evidence for unknown claims {sorted(unknown)} or with a bad rule {bad}")
         found[name] = Row(
@@ -142,6 +144,7 @@ class Vocabulary:
     def _repr_html_(self) -> str:
         body = []
         for r in self.rows:
+            body.append("<tbody>")
             for position, (claim, text) in enumerate(r.vocabulary.items()):
                 first = (
                     f'<th scope="rowgroup" rowspan="{len(r.vocabulary)}" style="text-align:left;vertical-align:top"><code>{html.escape(r.id)}</code><br>'
@@ -150,10 +153,15 @@ class Vocabulary:
                 rule = html.escape(str(r.evidence[claim])) if claim in r.evidence else ""
                 cells = f'<td style="text-align:left"><code>{html.escape(claim)}</code></td><td style="text-align:left">{html.escape(text)}</td>'
                 body.append(f'<tr>{first if position == 0 else ""}{cells}<td style="text-align:left">{rule}</td></tr>')
+            body.append("</tbody>")
         head = "".join(
             f'<th scope="col" style="text-align:left">{h}</th>' for h in ("row", "claim", "meaning", "evidence: a pair [a, b]")
         )
-        return f"<div style='overflow-x:auto'><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        title = f"Questions and claims of {', '.join(dict.fromkeys(r.lab for r in self.rows))}"
+        return (
+            f'<div role="region" tabindex="0" aria-label="{title}" style="overflow-x:auto"><table><caption style="text-align:left">{title}</caption>'
+            f"<thead><tr>{head}</tr></thead>{''.join(body)}</table></div>"
+        )
 
 
 def vocabulary(lab: str) -> Vocabulary:
