@@ -10,6 +10,7 @@ import importlib
 _WHERE = {
     "OpGraph": "spec", "Op": "spec", "TensorSpec": "spec", "Ref": "spec", "Repeat": "spec", "Source": "spec",
     "capture": "capturing", "CaptureError": "tracing", "Execution": "execution",
+    "cost_of": "cost", "Cost": "cost", "GraphCost": "cost", "OPERATORS": "operators",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

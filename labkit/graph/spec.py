@@ -273,11 +273,11 @@ class OpGraph:
 
         return execute(self, inputs, weights)
 
-    def cost(self, *, views: str = "free", resident: tuple[str, ...] = ()):
+    def cost(self, *, views: str = "free", level: str = "operator"):
         """FLOPs and bytes of every operator, and their sums: see `labkit.graph.cost.cost_of`."""
         from labkit.graph.cost import cost_of
 
-        return cost_of(self, views=views, resident=resident)
+        return cost_of(self, views=views, level=level)
 
     def draw(self, **options):
         """A picture: see `labkit.graph.drawing.draw`."""
