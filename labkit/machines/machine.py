@@ -1,0 +1,194 @@
+"""`Machine`: a product's facts with an execution model. `machine.compile(graph) -> Plan`, `machine.run(plan) -> Run`.
+
+    >>> a100 = machine("A100-80")
+    >>> plan = a100.compile(graph)
+    >>> a100.run(plan).time_by_cause
+
+A system's execution model registers itself with `register`; `machine` finds it by the product's system.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from labkit.graph.cost import cost_of
+from labkit.graph.spec import OpGraph
+from labkit.machines import fusion, pricing
+from labkit.machines.kernel import Term
+from labkit.machines.machine_spec import MachineSpec
+from labkit.machines.plan import Kernel, Plan, Run, frozen
+
+WEIGHT_BYTES = {"int8": 1.0, "fp8": 1.0, "int4": 0.5}
+"""Bytes per element of weights that are stored narrower than they are computed with (scales left out)."""
+
+
+class DoesNotFit(ValueError):
+    """The program needs more memory than the product has; the message says how much of what, and what would help."""
+
+
+@dataclass(frozen=True)
+class ExecutionModel:
+    """What a system's module registers.
+
+    kernels(spec, **options)  prices single kernels, with the methods that `labkit.machines.pricing` calls.
+    stacks    {name of a software stack: its fusion rules}; the first is the default.
+    launch(kernels, stack, seconds)  terms that a stack adds to a kernel of that many seconds; fixed(kernels, stack) those of a whole call.
+    """
+
+    system: str
+    kernels: Callable
+    stacks: Mapping[str, fusion.FusionRules]
+    launch: Callable
+    fixed: Callable
+    tracks: tuple[str, ...] = ("kernels",)
+
+
+_MODELS: dict[str, ExecutionModel] = {}
+_MODULES = {"gpu": "labkit.machines.gpu.machine", "tpu": "labkit.machines.tpu.machine", "cpu": "labkit.machines.cpu"}
+
+
+def register(model: ExecutionModel) -> None:
+    """Makes `machine` use this model for the products of its system; a later one replaces an earlier one."""
+    _MODELS[model.system] = model
+
+
+def _model(system: str) -> ExecutionModel:
+    if system not in _MODELS and system in _MODULES:
+        importlib.import_module(_MODULES[system])
+    if system not in _MODELS:
+        raise ValueError(f"no execution model for {system} products yet; there is one for {', '.join(sorted(_MODULES))}")
+    return _MODELS[system]
+
+
+class Machine:
+    """One product that runs graphs in modelled time.
+
+    spec    its facts; stack: the software that drives it, one of `stacks` (default: the first).
+    options of the execution model, such as clock_hz.
+    Raises ValueError for a stack that the system does not have.
+    """
+
+    def __init__(self, spec: MachineSpec, stack: str | None = None, **options):
+        self.spec, self.model = spec, _model(spec.system)
+        self.stacks = tuple(self.model.stacks)
+        self.stack = stack or self.stacks[0]
+        if self.stack not in self.model.stacks:
+            raise ValueError(f"stack = {stack!r}: {spec.name} has {', '.join(self.stacks)}")
+        self.kernels = self.model.kernels(spec, **options)
+
+    @property
+    def name(self) -> str:
+        """Product and stack."""
+        return f"{self.spec.key} ({self.stack})"
+
+    def compile(self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True) -> Plan:
+        """What the stack makes of the graph: kernels, their prices, and the reasons.
+
+        weights      "int8", "fp8" or "int4": matrix weights are stored so and widened on the way to the units; None: as captured.
+        unsupported  names of ATen operators ("topk") to refuse: they run on the host, with their operands carried there and back.
+        check_memory False: a program that does not fit is priced all the same, as if it did.
+
+        Raises DoesNotFit for a program larger than the memory; ValueError for an empty tensor (a batch of zero), a dtype that the product
+        has no peak for, or an unknown option.
+        """
+        if weights is not None and weights not in WEIGHT_BYTES:
+            raise ValueError(f"weights = {weights!r}: expected None or one of {', '.join(WEIGHT_BYTES)}")
+        _not_empty(graph)
+        known = {op.operator for op in graph.ops}
+        if missing := [name for name in unsupported if name not in known]:
+            raise ValueError(f"unsupported: {missing[0]!r} is not in {graph.name}, which has {', '.join(sorted(known))}")
+        stored, cached = _stored(graph, WEIGHT_BYTES.get(weights))
+        capacity = self._capacity()
+        if check_memory and stored + cached > capacity:
+            raise DoesNotFit(self._too_large(graph, stored, cached, capacity, weights))
+        costs = cost_of(graph)
+        rules = self.model.stacks[self.stack]
+        refused = {op.name: f"{self.name} has no kernel for aten.{op.operator}" for op in graph.ops if op.operator in unsupported}
+        grouping = fusion.groups(graph, costs, rules, refused)
+        price = pricing.Pricer(graph, costs, self.kernels, WEIGHT_BYTES.get(weights))
+        kernels = tuple(self._kernel(group, price) for group in grouping.groups)
+        fixed: tuple[Term, ...] = tuple(self.model.fixed(self.kernels, self.stack))
+        notes = (f"Fusion: {rules.name} ({rules.source}).", *price.notes())
+        options = {"stack": self.stack, "weights": weights, "unsupported": tuple(unsupported)}
+        return Plan(
+            self.name, self.spec, graph, kernels, frozen(options), frozen(grouping.free), notes, stored, cached, capacity, fixed, self.model.tracks
+        )  # fmt: skip
+
+    def run(self, plan: Plan) -> Run:
+        """The plan, executed in modelled time. Raises ValueError for a plan of another machine."""
+        if plan.spec.key != self.spec.key:
+            raise ValueError(f"this plan is for {plan.machine}, this machine is {self.name}: compile the graph here")
+        return Run(plan)
+
+    def estimate(self, graph: OpGraph, **options) -> Run:
+        """`run(compile(graph))`."""
+        return self.run(self.compile(graph, **options))
+
+    def _kernel(self, group: fusion.Group, price: pricing.Pricer) -> Kernel:
+        cost = price.refused(group) if group.refused else price(group)
+        if not group.refused:
+            for term in self.model.launch(self.kernels, self.stack, cost.seconds):
+                cost = cost.with_term(term)
+        operators = tuple(op.operator for op in sorted(group.ops, key=lambda op: op is not group.anchor))
+        return Kernel(
+            group.name, group.kind, group.names, operators, group.module, cost, group.repeat, frozen(group.reads), frozen(group.writes),
+            tuple(group.why), group.refused,
+        )  # fmt: skip
+
+    def _capacity(self) -> float:
+        try:
+            return self.spec.capacity_bytes("offchip")
+        except ValueError:
+            return self.spec.capacity_bytes("sram")
+
+    def _too_large(self, graph: OpGraph, stored: int, cached: int, capacity: float, weights: str | None) -> str:
+        need = stored + cached
+        help_ = [f"{-(-need // int(capacity))} of them, each with a part of the model"]
+        if weights is None:
+            for name, size in WEIGHT_BYTES.items():
+                if _stored(graph, size)[0] + cached <= capacity:
+                    help_.append(f"weights={name!r}")
+                    break
+        parts = f"{stored / 1e9:.1f} GB of weights" + (f" and {cached / 1e9:.1f} GB of cache" if cached else "")
+        return (
+            f"{graph.name} does not fit: {parts}, and {self.spec.name} has {capacity / 1e9:.1f} GB. What would: {', or '.join(help_)}; "
+            f"check_memory=False prices it as if it did"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.name}: {self.spec.name}>"
+
+
+def machine(name: str | MachineSpec, stack: str | None = None, **options) -> Machine:
+    """The machine of a product, by any name that `spec` knows ("A100-80", "TPU v5e"), or of a spec of your own.
+
+    Raises ValueError listing what exists for an unknown product or stack.
+    """
+    from labkit.machines.catalog import spec
+
+    return Machine(name if isinstance(name, MachineSpec) else spec(name), stack, **options)
+
+
+def _not_empty(graph: OpGraph) -> None:
+    for name in graph.inputs:
+        shape = graph.tensors[name].shape
+        if 0 in shape:
+            raise ValueError(f"input {name} has the shape {list(shape)}, which holds nothing: a batch, a length and a width are 1 or more")
+
+
+def _stored(graph: OpGraph, weight_bytes: float | None) -> tuple[int, int]:
+    """Bytes of weights and of caches. Narrow storage is for matrices of two dimensions and more that a matrix product reads."""
+    total = 0.0
+    for spec in graph.by_role("weight"):
+        if spec.producer or spec.alias_of:
+            continue
+        narrow = weight_bytes is not None and len(spec.shape) >= 2 and not _is_table(graph, spec.name)
+        total += (spec.elements * weight_bytes if narrow else spec.nbytes) * graph.times(spec.name)
+    cached = sum(s.nbytes * graph.times(s.name) for s in graph.by_role("kv_cache") if not s.producer and not s.alias_of)
+    return round(total), cached
+
+
+def _is_table(graph: OpGraph, name: str) -> bool:
+    return any(graph.by_name[op].operator == "embedding" for op in graph.readers[name])
