@@ -14,6 +14,7 @@ STATUS = {
     "D": "derived by arithmetic",
     "R": "recalled; the primary is named, not opened",
     "U": "disputed: sources disagree, or do not say what it refers to",
+    "M": "measured by labkit, on this machine or on the one that a recording names",
 }
 
 ABSENT = ("none", "not published")
@@ -48,12 +49,14 @@ class Fact:
     """One fact of a product.
 
     value   a number in `unit`, or text (then `unit` is empty); "none" and "not published" are text.
-    status  P, S, D, R or U; `status_in_words` spells it out.
+    status  P, S, D, R, U or M; `status_in_words` spells it out.
     source  where the value is printed; for D the arithmetic.
     date    year and month in which the source was read, "2026-08".
     other   what other sources print, for a disputed value.
 
-    Its kind of number is always "published". Raises ValueError for an unknown unit or status, a missing source, a date of another form.
+    kind    of number: "published"; of status M, and only there, "measured" or "recorded".
+
+    Raises ValueError for an unknown unit, status or kind, a missing source, a date of another form.
     """
 
     value: float | int | str
@@ -63,13 +66,14 @@ class Fact:
     date: str
     note: str = ""
     other: tuple[Claim, ...] = ()
-
-    kind = "published"
+    kind: str = "published"
 
     def __post_init__(self):
         _check(self.value, self.unit)
         if self.status not in STATUS:
             raise ValueError(f"status = {self.status!r}: expected one of {', '.join(STATUS)}")
+        if self.kind not in (("measured", "recorded") if self.status == "M" else ("published",)):
+            raise ValueError(f"kind = {self.kind!r} with status {self.status!r}: a fact of status M is measured or recorded, every other published")
         if not self.source:
             raise ValueError("source is missing: every fact says where it is from")
         if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", self.date):

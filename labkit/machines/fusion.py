@@ -166,7 +166,10 @@ class _Grouper:
         repeat = next((r for r in self.graph.repeats if op.name in r.ops), None)
         if repeat is None or op.writes:
             return False
-        inside = {name for member in repeat.ops for name in self.graph.by_name[member].outputs if member not in self.invariant}
+        inside = {
+            name for member in repeat.ops for name in self.graph.by_name[member].outputs
+            if member not in self.invariant and self.graph.tensors[name].role != "constant"
+        }  # fmt: skip
         if any(name in inside or name in repeat.own or name in repeat.carried for name in op.inputs):
             return False
         self.invariant.add(op.name)

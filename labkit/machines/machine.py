@@ -138,10 +138,12 @@ class Machine:
         )  # fmt: skip
 
     def _capacity(self) -> float:
-        try:
-            return self.spec.capacity_bytes("offchip")
-        except ValueError:
-            return self.spec.capacity_bytes("sram")
+        for level in ("offchip", "sram"):
+            try:
+                return self.spec.capacity_bytes(level)
+            except ValueError:
+                continue
+        return float("inf")  # a recorded host, whose memory was not recorded
 
     def _too_large(self, graph: OpGraph, stored: int, cached: int, capacity: float, weights: str | None) -> str:
         need = stored + cached
@@ -164,18 +166,24 @@ class Machine:
 def machine(name: str | MachineSpec, stack: str | None = None, **options) -> Machine:
     """The machine of a product, by any name that `spec` knows ("A100-80", "TPU v5e"), or of a spec of your own.
 
+    "host" is the CPU of the shipped recording, "host:NAME" that of another one; for this machine as measured, pass
+    `host_spec(ceilings)`.
+
     Raises ValueError listing what exists for an unknown product or stack.
     """
     from labkit.machines.catalog import spec
 
+    if isinstance(name, str) and (name == "host" or name.startswith("host:")):
+        from labkit.machines.host import host_spec
+
+        return Machine(host_spec(name.removeprefix("host").removeprefix(":") or None), stack, **options)
     return Machine(name if isinstance(name, MachineSpec) else spec(name), stack, **options)
 
 
 def _not_empty(graph: OpGraph) -> None:
-    for name in graph.inputs:
-        shape = graph.tensors[name].shape
-        if 0 in shape:
-            raise ValueError(f"input {name} has the shape {list(shape)}, which holds nothing: a batch, a length and a width are 1 or more")
+    for name, spec in graph.tensors.items():
+        if not spec.producer and 0 in spec.shape:
+            raise ValueError(f"{spec.role} {name} has the shape {list(spec.shape)}, which holds nothing: a batch, a length and a width are 1 or more")
 
 
 def _stored(graph: OpGraph, weight_bytes: float | None) -> tuple[int, int]:

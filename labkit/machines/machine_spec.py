@@ -11,7 +11,7 @@ from types import MappingProxyType
 from . import units
 from .facts import ABSENT, Fact
 
-SYSTEMS = ("gpu", "tpu", "cerebras", "groq", "spyre")
+SYSTEMS = ("gpu", "tpu", "cerebras", "groq", "spyre", "cpu")
 
 PEAKS = {
     "float32": "peak_fp32", "tf32": "peak_tf32", "float16": "peak_fp16", "bfloat16": "peak_bf16", "float8": "peak_fp8", "float4": "peak_fp4",
@@ -59,7 +59,7 @@ class MachineSpec:
     """The facts of one product. `spec["offchip_bw"]` is a `Fact`; the methods give numbers in SI units.
 
     Peaks are dense (no 2:4 or other sparsity). A number that the product has not, or that nobody has published, raises ValueError; nothing is
-    estimated and nothing falls back to another product. Every number is of the kind "published".
+    estimated and nothing falls back to another product. Every number of a product is of the kind "published".
     """
 
     key: str
@@ -68,7 +68,10 @@ class MachineSpec:
     facts: Mapping[str, Fact] = field(hash=False)
     aliases: tuple[str, ...] = ()
 
-    kind = "published"
+    @property
+    def kind(self) -> str:
+        """Of its numbers: published; of a host whose ceilings were measured, measured or recorded."""
+        return next((fact.kind for fact in self.facts.values() if fact.kind != "published"), "published")
 
     def __post_init__(self):
         if self.system not in SYSTEMS:
@@ -166,7 +169,7 @@ class MachineSpec:
     def __repr__(self) -> str:
         peaks = ", ".join(f"{dtype} {self.peak(dtype)}" for dtype in self.dtypes)
         memory = f"; off-chip {self.facts['offchip_bw']}" if self._has_number("offchip_bw") else ""
-        return f"<MachineSpec {self.key}: {self.name}; {peaks}{memory}; {len(self.facts)} facts, published>"
+        return f"<MachineSpec {self.key}: {self.name}; {peaks}{memory}; {len(self.facts)} facts, {self.kind}>"
 
     def _repr_html_(self) -> str:
         head = "".join(
@@ -178,7 +181,7 @@ class MachineSpec:
             + "</tr>"
             for name, fact in self.facts.items()
         )
-        caption = f"{html.escape(self.name)}: published facts, dense peaks"
+        caption = f"{html.escape(self.name)}: {self.kind} facts, dense peaks"
         return f'<table><caption style="text-align:left">{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
