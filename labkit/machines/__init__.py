@@ -10,7 +10,8 @@ import importlib
 
 _WHERE = {
     "Fact": "facts", "Claim": "facts", "MachineSpec": "machine_spec", "UnknownField": "machine_spec", "spec": "catalog", "specs": "catalog",
-    "Published": "measurements", "published": "measurements", "find": "measurements",
+    "machine": "execution", "Machine": "execution", "DoesNotFit": "execution", "compare": "comparison", "Comparison": "comparison", "Plan": "plan",
+    "Run": "plan", "host_spec": "host", "Published": "measurements", "published": "measurements", "find": "measurements",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

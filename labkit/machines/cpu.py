@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from labkit.machines import fusion
 from labkit.machines.kernel import KernelCost, Term
-from labkit.machines.machine import ExecutionModel, register
+from labkit.machines.execution import ExecutionModel, register
 from labkit.machines.machine_spec import MachineSpec, dtype_name
 
 ROOFLINE = "Williams, Waterman and Patterson 2009, doi 10.1145/1498765.1498785"

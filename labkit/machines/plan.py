@@ -39,6 +39,10 @@ class Kernel:
         """Of all its calls."""
         return self.cost.seconds * self.repeat
 
+    def __repr__(self) -> str:
+        times = f" x{self.repeat}" if self.repeat > 1 else ""
+        return f"<Kernel {self.name}{times}: {self.what}, {_time(self.cost.seconds)}, bound by {self.cost.bound}>"
+
     @property
     def label(self) -> str:
         """The operators, most telling first."""
