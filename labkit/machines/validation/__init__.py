@@ -1,0 +1,1 @@
+"""How right the execution models are, against published and recorded measurements."""
