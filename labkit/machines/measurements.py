@@ -1,4 +1,4 @@
-"""Measurements that others have published, as printed, each with its source (data/published/measurements.csv)."""
+"""Measurements that others have published, as printed, each with its source (every CSV file of data/published)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from labkit import paths
@@ -90,7 +91,7 @@ def published(id: str) -> Published:
 
 
 def find(system: str | None = None, product: str | None = None, workload: str | None = None) -> PublishedRows:
-    """The rows that agree with every argument given, in the order of the file; case does not matter, and names are compared whole.
+    """The rows that agree with every argument given, in the order of the files by name and in each file's own; case does not matter, and names are compared whole.
 
     Raises ValueError listing the values that exist for a value that no row has. Values that exist, and never together, give no rows.
     """
@@ -111,16 +112,37 @@ def find(system: str | None = None, product: str | None = None, workload: str | 
 
 @functools.cache
 def _rows() -> dict[str, Published]:
-    path = paths.data_dir() / "published" / "measurements.csv"
+    return load(paths.data_dir() / "published")
+
+
+def load(folder: Path) -> dict[str, Published]:
+    """id -> row, over every CSV file of `folder` in the order of their names.
+
+    Raises ValueError, naming the file, for other columns than COLUMNS, a bad row, an id that stands twice (in one file or in two), and a
+    folder without CSV files.
+    """
     found: dict[str, Published] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise ValueError(f"{path.name}: columns {reader.fieldnames}; expected {list(COLUMNS)}")
-        for row in reader:
-            if row["id"] in found:
-                raise ValueError(f"{path.name}: the id {row['id']!r} stands twice")
-            found[row["id"]] = _published(row)
+    home: dict[str, str] = {}
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise ValueError(f"{path.name}: columns {reader.fieldnames}; expected {list(COLUMNS)}")
+            for row in reader:
+                if None in row or None in row.values():
+                    raise ValueError(
+                        f"{path.name}, line {reader.line_num}: expected {len(COLUMNS)} fields; quote a field that holds a comma"
+                    )
+                if row["id"] in found:
+                    where = "twice" if home[row["id"]] == path.name else f"in {home[row['id']]} too"
+                    raise ValueError(f"{path.name}: the id {row['id']!r} stands {where}")
+                home[row["id"]] = path.name
+                try:
+                    found[row["id"]] = _published(row)
+                except ValueError as error:
+                    raise ValueError(f"{path.name}: {error}") from None
+    if not found:
+        raise ValueError(f"{folder}: no CSV file with published measurements; the course's data folder has data/published/*.csv")
     return found
 
 
