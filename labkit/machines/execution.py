@@ -20,8 +20,10 @@ from labkit.machines.kernel import Term
 from labkit.machines.machine_spec import MachineSpec
 from labkit.machines.plan import Kernel, Plan, Run, frozen
 
-WEIGHT_BYTES = {"int8": 1.0, "fp8": 1.0, "int4": 0.5}
-"""Bytes per element of weights that are stored narrower than they are computed with (scales left out)."""
+WEIGHT_BYTES = {"int8": 1.0, "fp8": 1.0, "int4": 0.5, "int4-g32": 0.5 + 4 / 32, "q4_0": 18 / 32, "q4_k_m": 4.85 / 8}
+"""Bytes per element of weights that are stored narrower than they are computed with, scales included where a format fixes them: int4-g32 has two
+16-bit numbers per group of 32 (gpt-fast), q4_0 one per 32 (llama.cpp's block_q4_0: 18 bytes), q4_k_m about 4.85 bits on average (llama.cpp,
+quantize). int8, fp8 and int4 leave them out: one per channel is nothing."""
 
 
 class DoesNotFit(ValueError):

@@ -1,0 +1,133 @@
+"""Published decode and prefill rows of whole models, beside what the machines say about the same graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from labkit.machines.measurements import Published
+from labkit.machines.validation.cases import Case, Unchecked
+
+PRESETS = {
+    "llama-2-7b": "llama-2-7b", "llama2-7b": "llama-2-7b", "llama-7b": "llama-2-7b", "llama-2-13b": "llama-2-13b", "llama2-13b": "llama-2-13b",
+    "llama-2-70b": "llama-2-70b", "llama2-70b": "llama-2-70b", "llama-3-8b": "llama-3.1-8b", "llama-3.1-8b": "llama-3.1-8b",
+    "llama-3-70b": "llama-3.1-70b", "llama-3.1-70b": "llama-3.1-70b",
+}  # fmt: skip
+"""A source's name of a model -> the preset with its dimensions (LLaMA-7B has Llama 2's; Llama 3 those of 3.1)."""
+
+WEIGHTS = {
+    "bf16": ("bfloat16", None), "fp16": ("float16", None), "f16": ("float16", None), "int8": ("bfloat16", "int8"), "int4": ("bfloat16", "int4-g32"),
+    "q4_0": ("float16", "q4_0"), "q4_k_m": ("float16", "q4_k_m"),
+}  # fmt: skip
+"""A source's name of a weight format -> (dtype of the graph, `weights` of Machine.compile)."""
+
+STACKS = {"gpt-fast": "cuda-graph", "lmdeploy": "cuda-graph", "TensorRT-LLM": "cuda-graph", "GPU-Benchmarks-on-LLM-Inference": "llama.cpp"}
+"""Part of a source's name -> the software stack of the GPU model. The first three launch fused kernels without returning to Python."""
+
+GPT_FAST_CACHE = 208
+"""Slots of gpt-fast's static cache: five tokens of prompt and the 200 that it generates, rounded up to a multiple of eight (its generate.py)."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a row measured: a preset, a weight format, and the lengths."""
+
+    preset: str
+    dtype: str
+    weights: str | None
+    prompt: int
+    output: int
+    context: int
+
+
+def llm_cases(rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None]) -> tuple[list[Case], list[Unchecked]]:
+    """Cases of the rows "LLM decode ...", "LLM generation" and "LLM prefill", and the rows that are left out, with reasons.
+
+    product_of(name)  (catalogue key, MachineSpec) of a source's product on one device, or None.
+    """
+    cases, left = [], []
+    for row in rows:
+        if not row.workload.startswith(("LLM decode", "LLM generation", "LLM prefill")):
+            continue
+        found = _case(row, product_of)
+        (cases if isinstance(found, Case) else left).append(found)
+    return cases, left
+
+
+def _case(row: Published, product_of) -> Case | Unchecked:
+    def no(why: str) -> Unchecked:
+        return Unchecked(row.id, row.system.lower(), row.product, row.workload, why)
+
+    if row.system != "GPU":
+        return no("needs a model of several chips, or of a serving system")
+    if " x" in row.product or int(row.params.get("tp", 1)) > 1:
+        return no("several devices: tensor parallelism is not modelled yet")
+    if int(row.params.get("batch", 1)) > 1:
+        return no("a batch that a server fills and drains: needs a model of the server")
+    product = product_of(row.product)
+    if product is None:
+        return no("the product is not in the catalogue")
+    stack = next((name for part, name in STACKS.items() if part in row.source), None)
+    if stack is None:
+        return no("the software stack has no parameters here")
+    asked = _asked(row)
+    if isinstance(asked, str):
+        return no(asked)
+    return _priced(row, product, stack, asked)
+
+
+def _asked(row: Published) -> Asked | str:
+    text = str(row.params.get("model", "")).split()
+    if not text:
+        return "the row names no model"
+    preset = PRESETS.get(text[0].lower())
+    if preset is None:
+        return f"no preset has the dimensions of {text[0]}"
+    weights = str(row.params.get("weights") or (text[1] if len(text) > 1 else "")).lower()
+    if weights not in WEIGHTS:
+        return f"weights {weights or 'of an unnamed format'}: the graphs compute in 16 bit with narrower storage at most"
+    remarks = {r[:2]: int(r[2:]) for r in row.remarks if r[:2] in ("tg", "pp") and r[2:].isdigit()}
+    dtype, stored = WEIGHTS[weights]
+    if row.workload == "LLM prefill":
+        prompt = remarks.get("pp") or row.params.get("prompt")
+        if not isinstance(prompt, int):
+            return "the length of the prompt is not stated"
+        return Asked(preset, dtype, stored, prompt, 0, prompt)
+    if "gpt-fast" in row.source:
+        return Asked(preset, dtype, stored, 0, 1, GPT_FAST_CACHE)
+    if "tg" in remarks:
+        return Asked(preset, dtype, stored, 0, 1, max(remarks["tg"] // 2, 1))
+    if isinstance(row.params.get("output"), int):
+        prompt, output = int(row.params["prompt"]), int(row.params["output"])
+        return Asked(preset, dtype, stored, prompt, output, prompt + output // 2)
+    if "up to 1024 tokens" in row.notes:
+        return Asked(preset, dtype, stored, 0, 1, 512)
+    return "the length of the context is not stated"
+
+
+def _priced(row: Published, product, stack: str, asked: Asked) -> Case | Unchecked:
+    from labkit.graph.workloads import workload
+    from labkit.machines.execution import DoesNotFit, machine
+
+    key, spec = product
+    where = machine(spec, stack)
+
+    def seconds(phase: str, tokens: int) -> float:
+        graph = workload(asked.preset, phase, tokens=tokens, dtype=asked.dtype)
+        return where.estimate(graph, weights=asked.weights).seconds
+
+    try:
+        if row.workload == "LLM prefill":
+            predicted = seconds("prefill", asked.prompt)
+            measured = row.value / 1e3 if row.unit == "ms" else row.value if row.unit == "s" else asked.prompt / row.value
+        else:
+            measured = 1 / row.value
+            predicted = seconds("decode", asked.context)
+            if asked.prompt > 1:
+                predicted += seconds("prefill", asked.prompt) / asked.output
+    except DoesNotFit as error:
+        return Unchecked(row.id, "gpu", row.product, row.workload, str(error))
+    resolution = 0.0005 if "resolution 1 ms" in row.notes else 0.0
+    cls = "prefill" if row.workload == "LLM prefill" else "decode"
+    source = row.source.split(":")[0].removeprefix("github.com/")
+    return Case(row.id, "gpu", key, cls, source, measured, predicted, "published", row.settings, resolution, False, stack)
