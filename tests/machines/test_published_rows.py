@@ -22,7 +22,7 @@ SIZES = {
     "devices", "chips", "block", "prompt", "output", "bytes",
 }  # fmt: skip
 CATALOGUE = (
-    (r"A100[- ]?40", "A100-40"), (r"A100", "A100-80"), (r"GH200|H100 PCIe|H100PCIe", None), (r"H100|H800|Hopper", "H100"), (r"H200", "H200"),
+    (r"A100[- ]?40", "A100-40"), (r"A100", "A100-80"), (r"GH200|H[18]00[- ]?PCI[eE]", None), (r"H100|H800|Hopper", "H100"), (r"H200", "H200"),
     (r"B200", "B200"), (r"L4$", "L4"), (r"T4", "T4"), (r"v5e$", "TPU-v5e"), (r"v6e", "TPU-v6e"), (r"TPU7x .*per device", "TPU-v7"),
 )  # fmt: skip
 """Start of a product's name -> its key in data/machines; None where another form factor has other peaks and no file."""
@@ -36,8 +36,8 @@ def product_peak(row, dtype: str) -> float | None:
     """Dense FLOP/s of what ran, or None where the catalogue has not the product or the product not the dtype."""
     key = next((key for pattern, key in CATALOGUE if re.match(pattern, row.product)), None)
     # "fp16 in, fp32 acc" and "fp8_e4m3" run at the rate of their operands' width.
-    name = dtype.split()[0].split("_")[0]
-    if key is None or name not in {"fp16", "bf16", "tf32", "fp32", "fp8"}:
+    name = dtype.split()[0].split("_")[0].replace("nvfp4", "fp4")
+    if key is None or name not in {"fp16", "bf16", "tf32", "fp32", "fp8", "fp4"}:
         return None
     # A device of a TPU7x is one of the chip's two TensorCores.
     return spec(key).flops_per_s(name) * devices(row) / (2 if key == "TPU-v7" else 1)
@@ -116,7 +116,8 @@ def test_units_and_sizes():
 def test_sources_can_be_followed():
     with (paths.data_dir() / "published" / "more.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            assert re.match(r"github\.com/[\w.-]+/[\w.-]+@[0-9a-f]{7,40}:\S", row["source"]), f"{row['id']}: {row['source']}"
+            place = r"github\.com/[\w.-]+/[\w.-]+(@[0-9a-f]{7,40}:\S|/(issues|pull)/\d+$)"
+            assert re.match(place, row["source"]), f"{row['id']}: {row['source']}"
             assert re.search(r"licence|Apache-2.0|MIT|BSD-3-Clause|CC-BY-SA", row["notes"]), f"{row['id']}: no word on the licence"
     for row in find():
         assert re.search(r"github\.com/\S+|jax-ml/jax \S+|arXiv|\w\.com\b|ISCA|OSDI", row.source), f"{row.id}: {row.source}"
@@ -125,7 +126,7 @@ def test_sources_can_be_followed():
 def test_the_readme_names_every_repository_of_the_second_file():
     readme = (paths.data_dir() / "published" / "README.md").read_text(encoding="utf-8")
     with (paths.data_dir() / "published" / "more.csv").open(encoding="utf-8", newline="") as file:
-        repositories = {re.match(r"github\.com/([\w.-]+/[\w.-]+)@", row["source"])[1] for row in csv.DictReader(file)}
+        repositories = {re.match(r"github\.com/([\w.-]+/[\w.-]+)[@/]", row["source"])[1] for row in csv.DictReader(file)}
     assert not {name for name in repositories if name not in readme}
 
 
