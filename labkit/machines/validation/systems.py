@@ -1,0 +1,73 @@
+"""The systems with an execution model, as validation sees them: their cases, and how to fit their constants on some of the rows."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from labkit.machines.measurements import Published
+from labkit.machines.validation.cases import Case, Unchecked
+from labkit.machines.validation.report import LeftOut, Report
+from labkit.machines.validation.statistics import errors, grouped
+
+
+@dataclass(frozen=True)
+class Validated:
+    """cases(rows, calibration): the system's cases among these rows (None: the shipped constants) and the rows that are left out.
+    fit(keep): the constants fitted on the rows for which keep(row) is true. fitted_on: ids of the rows behind the shipped constants."""
+
+    system: str
+    cases: Callable[[Iterable[Published], object], tuple[list[Case], list[Unchecked]]]
+    fit: Callable[[Callable[[Published], bool]], object]
+    fitted_on: frozenset[str]
+
+
+MODULES = {"gpu": "labkit.machines.validation.gpu_rows", "tpu": "labkit.machines.validation.tpu_rows"}
+
+
+def validated(system: str) -> Validated:
+    """What a system's module offers. Raises ValueError listing the systems."""
+    if system not in MODULES:
+        raise ValueError(f"no execution model of {system!r} to validate; there are {', '.join(MODULES)}")
+    return importlib.import_module(MODULES[system]).VALIDATED
+
+
+def source_of(row: Published) -> str:
+    """Repository or paper of a row, without commit and file."""
+    return row.source.split(":")[0].split("@")[0].removeprefix("github.com/")
+
+
+def report(systems: Iterable[str] = tuple(MODULES), *, leave_out: bool = True, progress: Callable[[str], None] | None = None) -> Report:
+    """Every published row that the models predict, and how well. leave_out: also fit without each source and product, and judge on it."""
+    from labkit.machines.measurements import find
+
+    say = progress or (lambda text: None)
+    rows = tuple(find())
+    cases: list[Case] = []
+    unchecked: list[Unchecked] = []
+    left_out: list[LeftOut] = []
+    for name in systems:
+        system = validated(name)
+        say(f"{name}: predicting")
+        mine, rest = system.cases(rows, None)
+        cases += mine
+        unchecked += rest
+        if leave_out:
+            left_out += _left_out(system, rows, mine, say)
+    return Report(tuple(cases), tuple(unchecked), tuple(left_out))
+
+
+def _left_out(system: Validated, rows, mine: list[Case], say) -> list[LeftOut]:
+    by_id = {row.id: row for row in rows}
+    fitted = [case for case in mine if case.id in system.fitted_on]
+    found = []
+    for by, key in (("source", lambda case: source_of(by_id[case.id])), ("product", lambda case: case.product)):
+        for name in dict.fromkeys(key(case) for case in fitted):
+            out = {case.id for case in mine if key(case) == name}
+            say(f"{system.system}: fitting without {name}")
+            calibration = system.fit(lambda row, out=out: row.id not in out)
+            judged, _ = system.cases([row for row in rows if row.id in out], calibration)
+            for (cls,), cases in grouped(judged, "cls").items():
+                found.append(LeftOut(system.system, by, name, cls, errors(cases)))
+    return found
