@@ -41,7 +41,9 @@ class _Converter:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                flat, tree = pytree.tree_flatten(pytree.tree_map(self._plain, node.args[0], is_leaf=lambda v: isinstance(v, torch.fx.Node)))
+                flat, tree = pytree.tree_flatten(
+                    pytree.tree_map(self._plain, node.args[0], is_leaf=lambda v: isinstance(v, torch.fx.Node))
+                )
                 outputs = tuple(leaf.name for leaf in flat if isinstance(leaf, Ref))
                 tree = (tree, tuple(leaf if not isinstance(leaf, Ref) else None for leaf in flat))
             else:
@@ -124,7 +126,9 @@ class _Converter:
         self.names[node] = tuple(made) if isinstance(value, list | tuple) else made[0]
         outputs = tuple(item.name for item in made if isinstance(item, Ref))
         after = self._order(name, inputs, written)
-        self.ops.append(Op(name, str(node.target), args, kwargs, inputs, outputs, tuple(written), after, module, module_type, source))
+        self.ops.append(
+            Op(name, str(node.target), args, kwargs, inputs, outputs, tuple(written), after, module, module_type, source)
+        )
 
     @staticmethod
     def _is_default(schema, key: str, value) -> bool:

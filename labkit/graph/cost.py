@@ -159,11 +159,22 @@ def cost_of_op(graph: OpGraph, op: Op, *, views: str = "free") -> Cost:
     row = OPERATORS.get(op.operator)
     inputs, outputs = graph.specs(op.inputs), graph.specs(op.outputs)
     if row is None:
-        return Cost(op.name, op.operator, "unknown", None, 0, {t.name: t.nbytes for t in inputs}, {t.name: t.nbytes for t in outputs}, op.repeat)
+        return Cost(
+            op.name,
+            op.operator,
+            "unknown",
+            None,
+            0,
+            {t.name: t.nbytes for t in inputs},
+            {t.name: t.nbytes for t in outputs},
+            op.repeat,
+        )
     if row.formula is not None:
         flops, functions = row.formula(_arguments(graph, op), outputs), 0
     else:
-        counted = sum(t.elements for t in inputs[:1]) if row.kind in ("reduction", "sort") else (outputs[0].elements if outputs else 0)
+        counted = (
+            sum(t.elements for t in inputs[:1]) if row.kind in ("reduction", "sort") else (outputs[0].elements if outputs else 0)
+        )
         flops, functions = round(row.per_element * counted), round(row.transcendental * counted)
     reads, writes = _traffic(graph, op, row, inputs, outputs, views)
     return Cost(op.name, op.operator, row.kind, flops, functions, reads, writes, op.repeat)
@@ -198,17 +209,17 @@ def _traffic(graph: OpGraph, op: Op, row, inputs, outputs, views: str) -> tuple[
 
 
 def _at_border(graph: OpGraph, costs: list[Cost]) -> list[Cost]:
-    """Every tensor from outside at its first reader, every result at its producer, nothing else."""
-    seen: set[str] = set()
+    """Every tensor from outside at its first reader (what a later one reads beyond that, there), every result at its producer."""
+    seen: dict[str, int] = {}
     results = {graph.storage(name) for name in graph.outputs}
     found = []
     for cost in costs:
         reads, writes = {}, {}
         for name, moved in cost.reads.items():
             owner = graph.storage(name)
-            if not graph.tensors[owner].producer and owner not in seen:
-                seen.add(owner)
-                reads[owner] = moved
+            if not graph.tensors[owner].producer and moved > seen.get(owner, 0):
+                reads[owner] = moved - seen.get(owner, 0)
+                seen[owner] = moved
         for name, moved in cost.writes.items():
             owner = graph.storage(name)
             if owner in results or not graph.tensors[owner].producer:

@@ -67,9 +67,13 @@ def _fitting(graph: OpGraph, name: str, value: torch.Tensor, what: str) -> torch
     spec = graph.tensors[name]
     if tuple(value.shape) != spec.shape or str(value.dtype) != f"torch.{spec.dtype}":
         given = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-        raise ValueError(f"{what} {name} is {given}; {graph.name} was captured with {spec.dtype}{list(spec.shape)}: capture it for these sizes")
+        raise ValueError(
+            f"{what} {name} is {given}; {graph.name} was captured with {spec.dtype}{list(spec.shape)}: capture it for these sizes"
+        )
     if value.is_meta:
-        raise ValueError(f"{what} {name} is on the meta device, which holds no values: pass weights={{name: tensor}}, or capture a module with weights")
+        raise ValueError(
+            f"{what} {name} is on the meta device, which holds no values: pass weights={{name: tensor}}, or capture a module with weights"
+        )
     return value
 
 

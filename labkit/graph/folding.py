@@ -23,7 +23,9 @@ def fold(three: OpGraph, four: OpGraph, stacks: list[Stack], bound) -> OpGraph:
     mine, theirs = (graph.to_text() for graph in folded)
     if mine != theirs:
         lines = next((a, b) for a, b in zip(mine.splitlines() + [""], theirs.splitlines() + [""], strict=False) if a != b)
-        raise NotRepeated(f"the program depends on the number of layers: {lines[0].strip()!r} with three is {lines[1].strip()!r} with four")
+        raise NotRepeated(
+            f"the program depends on the number of layers: {lines[0].strip()!r} with three is {lines[1].strip()!r} with four"
+        )
     return folded[0]
 
 
@@ -91,7 +93,9 @@ def _fold_at(graph: OpGraph, stack: Stack, first: int, period: int, layers: int)
             for other in others:
                 found = graph.tensors[other]
                 if (found.shape, found.dtype, found.stride, found.role) != (spec.shape, spec.dtype, spec.stride, spec.role):
-                    raise NotRepeated(f"{same[0].target} at {same[0].source} makes {spec} in the first layer and {found} in another")
+                    raise NotRepeated(
+                        f"{same[0].target} at {same[0].source} makes {spec} in the first layer and {found} in another"
+                    )
     if shared & set(carried) or shared & set(own) or set(own) & set(carried):
         raise NotRepeated(f"{stack.path}: a tensor is the layer's own at one place and shared at another")
     return _rebuilt(graph, stack, first, period, layers, made, carried, own)
@@ -105,7 +109,9 @@ def _same_call(same: list[Op], stack: Stack) -> None:
     shapes = [(op.target, _blank(op.args), _blank(dict(op.kwargs)), len(op.outputs)) for op in same]
     for index, shape in enumerate(shapes):
         if shape != shapes[0]:
-            raise NotRepeated(f"{same[0].target} at {same[0].source} is {same[index].target} at {same[index].source} in layer {index} of {stack.path}")
+            raise NotRepeated(
+                f"{same[0].target} at {same[0].source} is {same[index].target} at {same[index].source} in layer {index} of {stack.path}"
+            )
 
 
 def _blank(value):
@@ -131,13 +137,15 @@ def _relate(names, made, carried, own, shared, stack: Stack, op: Op) -> None:
     else:
         before = next((first for first, later in made[0].items() if later == names[1]), None)
         if before is None or any(made[i - 1].get(before) != names[i] for i in range(1, len(names))):
-            raise NotRepeated(f"{op.target} at {op.source}: {', '.join(names)} are neither shared, own, nor handed from layer to layer")
+            raise NotRepeated(
+                f"{op.target} at {op.source}: {', '.join(names)} are neither shared, own, nor handed from layer to layer"
+            )
         if carried.setdefault(name, before) != before:
             raise NotRepeated(f"{op.target} at {op.source}: {name} is handed on as two tensors")
 
 
 def _numbered(names) -> str | None:
-    """"layers.{}.weight" when the names differ in one part between dots, which counts 0, 1, 2."""
+    """ "layers.{}.weight" when the names differ in one part between dots, which counts 0, 1, 2."""
     parts = [re.split(r"\.", name) for name in names]
     if len({len(p) for p in parts}) != 1:
         return None
@@ -216,7 +224,10 @@ def _whole(graph: OpGraph, bound) -> OpGraph:
     for name, spec in graph.tensors.items():
         new = tensor_names.get(name, name)
         tensors[new] = replace(
-            spec, name=new, producer=names.get(spec.producer, spec.producer), alias_of=tensor_names.get(spec.alias_of, spec.alias_of)
+            spec,
+            name=new,
+            producer=names.get(spec.producer, spec.producer),
+            alias_of=tensor_names.get(spec.alias_of, spec.alias_of),
         )
     repeats = tuple(
         replace(

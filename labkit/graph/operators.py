@@ -77,14 +77,35 @@ _add("attention", "_flash_attention_forward _efficient_attention_forward", formu
 _add("attention", "_flash_attention_backward _efficient_attention_backward", formula=formulas.attention_rows_backward)
 
 # -- pointwise: operations per result element --
-_add("pointwise", "add sub mul div neg abs maximum minimum floor ceil round trunc sign sgn relu clamp_min clamp_max rsub reciprocal square", per_element=1)
+_add(
+    "pointwise",
+    "add sub mul div neg abs maximum minimum floor ceil round trunc sign sgn relu clamp_min clamp_max rsub reciprocal square",
+    per_element=1,
+)
 _add("pointwise", "add_ sub_ mul_ div_ neg_ relu_ clamp_min_ clamp_max_ abs_ reciprocal_", per_element=1)
-_add("pointwise", "eq ne lt le gt ge logical_and logical_or logical_not logical_xor isnan isinf bitwise_and bitwise_or bitwise_not bitwise_xor", per_element=1)
-_add("pointwise", "bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ fmod remainder floor_divide where masked_fill masked_fill_ copysign", per_element=1)
-_add("pointwise", "clamp clamp_ hardtanh hardtanh_ relu6 addcmul addcdiv addcmul_ addcdiv_ leaky_relu leaky_relu_ threshold threshold_backward", per_element=2)
+_add(
+    "pointwise",
+    "eq ne lt le gt ge logical_and logical_or logical_not logical_xor isnan isinf bitwise_and bitwise_or bitwise_not bitwise_xor",
+    per_element=1,
+)
+_add(
+    "pointwise",
+    "bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ fmod remainder floor_divide where masked_fill masked_fill_ copysign",
+    per_element=1,
+)
+_add(
+    "pointwise",
+    "clamp clamp_ hardtanh hardtanh_ relu6 addcmul addcdiv addcmul_ addcdiv_ leaky_relu leaky_relu_ threshold threshold_backward",
+    per_element=2,
+)
 _add("pointwise", "lerp hardsigmoid hardsigmoid_ fma", per_element=3)
 _add("pointwise", "hardswish hardswish_", per_element=5)
-_add("pointwise", "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh asin acos atan sinh cosh atan2 erf erfc erfinv", per_element=1, transcendental=1)
+_add(
+    "pointwise",
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh asin acos atan sinh cosh atan2 erf erfc erfinv",
+    per_element=1,
+    transcendental=1,
+)
 _add("pointwise", "exp_ log_ sqrt_ rsqrt_ sin_ cos_ tanh_ erf_", per_element=1, transcendental=1)
 _add("pointwise", "pow pow_ float_power hypot xlogy", per_element=1, transcendental=1)
 _add("pointwise", "sigmoid sigmoid_", per_element=3, transcendental=1)  # 1 / (1 + exp(-x)), the sign within exp
@@ -106,12 +127,22 @@ _add("reduction", "logsumexp", per_element=4, transcendental=1)
 _add("reduction", "_softmax _safe_softmax softmax", per_element=5, transcendental=1)  # max, subtract, exp, sum, divide
 _add("reduction", "_log_softmax log_softmax", per_element=5, transcendental=1)
 _add("reduction", "_softmax_backward_data _log_softmax_backward_data", per_element=4)
-_add("reduction", "native_layer_norm native_group_norm layer_norm", per_element=8)  # mean, x - mean, square, sum, scale, weight, bias
+_add(
+    "reduction", "native_layer_norm native_group_norm layer_norm", per_element=8
+)  # mean, x - mean, square, sum, scale, weight, bias
 _add("reduction", "_fused_rms_norm rms_norm", per_element=4)  # square, sum, scale, weight
 _add("reduction", "native_layer_norm_backward native_group_norm_backward", per_element=14)
 _add("pointwise", "_native_batch_norm_legit_no_training", per_element=4)  # running statistics: subtract, scale, weight, bias
-_add("reduction", "native_batch_norm _native_batch_norm_legit cudnn_batch_norm _native_batch_norm_legit_functional _batch_norm_with_update", per_element=8)
-_add("reduction", "avg_pool2d avg_pool1d avg_pool3d _adaptive_avg_pool2d adaptive_avg_pool1d max_pool2d_with_indices max_pool3d_with_indices", per_element=1)
+_add(
+    "reduction",
+    "native_batch_norm _native_batch_norm_legit cudnn_batch_norm _native_batch_norm_legit_functional _batch_norm_with_update",
+    per_element=8,
+)
+_add(
+    "reduction",
+    "avg_pool2d avg_pool1d avg_pool3d _adaptive_avg_pool2d adaptive_avg_pool1d max_pool2d_with_indices max_pool3d_with_indices",
+    per_element=1,
+)
 _add("reduction", "nll_loss_forward mse_loss binary_cross_entropy", per_element=2)
 
 # -- indices --
@@ -123,7 +154,11 @@ _add("gather", "index_add scatter_add scatter_reduce embedding_dense_backward", 
 _add("sort", "sort topk msort kthvalue searchsorted bucketize unique_dim", per_element=1)
 
 # -- movement --
-_add("movement", "clone cat stack constant_pad_nd flip roll repeat repeat_interleave contiguous tril triu fold im2col col2im", per_element=0)
+_add(
+    "movement",
+    "clone cat stack constant_pad_nd flip roll repeat repeat_interleave contiguous tril triu fold im2col col2im",
+    per_element=0,
+)
 _add("movement", "pixel_shuffle reflection_pad1d reflection_pad2d upsample_nearest2d", per_element=0)
 _add("movement", "copy_ fill_ zero_", per_element=0, traffic="overwrite")
 _add("movement", "copy", per_element=0)
@@ -140,8 +175,17 @@ _add(
 
 # -- from nothing --
 _add("factory", "empty empty_like empty_strided new_empty new_empty_strided empty_permuted", per_element=0, traffic="nothing")
-_add("factory", "arange full full_like zeros zeros_like ones ones_like new_zeros new_ones new_full scalar_tensor eye linspace tril_indices", per_element=0, traffic="write")
-_add("random", "rand randn randint rand_like randn_like randint_like bernoulli bernoulli_ normal_ uniform_ randperm native_dropout multinomial", per_element=1)
+_add(
+    "factory",
+    "arange full full_like zeros zeros_like ones ones_like new_zeros new_ones new_full scalar_tensor eye linspace tril_indices",
+    per_element=0,
+    traffic="write",
+)
+_add(
+    "random",
+    "rand randn randint rand_like randn_like randint_like bernoulli bernoulli_ normal_ uniform_ randperm native_dropout multinomial",
+    per_element=1,
+)
 
 
 def row_of(operator: str) -> Row | None:

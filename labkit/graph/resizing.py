@@ -67,7 +67,9 @@ class Family:
         for size, graph in zip(self.probes[2:], graphs[2:], strict=True):
             expected = _map(first, second, _Line(low, high, size))
             if _numbers(expected) != _numbers(graph):
-                raise NotLinear(f"{graph.name}: numbers of the program are not linear in the size: {size} differs from what {low} and {high} give")
+                raise NotLinear(
+                    f"{graph.name}: numbers of the program are not linear in the size: {size} differs from what {low} and {high} give"
+                )
         return result
 
 
@@ -118,4 +120,6 @@ def _value(a, b, line: _Line):
 
 
 def _numbers(graph: OpGraph) -> list:
-    return [(s.name, s.shape, s.stride) for s in graph.tensors.values()] + [(op.target, repr(op.args), repr(dict(op.kwargs))) for op in graph.ops]
+    return [(s.name, s.shape, s.stride) for s in graph.tensors.values()] + [
+        (op.target, repr(op.args), repr(dict(op.kwargs))) for op in graph.ops
+    ]

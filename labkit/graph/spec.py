@@ -80,7 +80,9 @@ class TensorSpec:
         try:
             return ITEMSIZES[self.dtype]
         except KeyError:
-            raise ValueError(f"{self.name}: bytes per element of {self.dtype} are not known; known are {', '.join(ITEMSIZES)}") from None
+            raise ValueError(
+                f"{self.name}: bytes per element of {self.dtype} are not known; known are {', '.join(ITEMSIZES)}"
+            ) from None
 
     @property
     def nbytes(self) -> int:

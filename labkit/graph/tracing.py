@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -178,7 +178,9 @@ def trace_fx(bound: Bound) -> torch.fx.GraphModule:
     def run(*flat):
         weights = dict(zip(names, flat, strict=False))
         with recorder:
-            return torch.func.functional_call(_Caller(bound), {f"module.{k}": v for k, v in weights.items()}, tuple(flat[len(names) :]))
+            return torch.func.functional_call(
+                _Caller(bound), {f"module.{k}": v for k, v in weights.items()}, tuple(flat[len(names) :])
+            )
 
     return _make(run, bound)
 
@@ -278,14 +280,18 @@ def _leaf(leaf, places, results, passed, arguments):
     if id(leaf) in passed:
         return arguments[passed[id(leaf)]]
     if isinstance(leaf, torch.Tensor):
-        raise CaptureError("the module returns a tensor that TorchDynamo's graph neither takes nor makes; capture it via fx or export")
+        raise CaptureError(
+            "the module returns a tensor that TorchDynamo's graph neither takes nor makes; capture it via fx or export"
+        )
     return leaf
 
 
 def _replay(graph_module, sources, bound: Bound, path, structured) -> torch.fx.GraphModule:
     recorder = _Recorder({})
     names = list(bound.weights)
-    places = {("weight", name): i for i, name in enumerate(names)} | {("input", n): i + len(names) for i, n in enumerate(bound.inputs)}
+    places = {("weight", name): i for i, name in enumerate(names)} | {
+        ("input", n): i + len(names) for i, n in enumerate(bound.inputs)
+    }
 
     def run(*flat):
         arguments = [flat[places[source]] if source in places else source[1] for source in map(tuple, sources)]
@@ -333,7 +339,9 @@ def _dynamo_path(node, types) -> tuple[str, str]:
     if not stack:
         return "", ""
     # L['self'].model.layers[0] or L['self']._modules['model']._modules['0'], by version
-    path = re.sub(r"_modules\['([^']+)'\]|\[['\"]?([^'\"\]]+)['\"]?\]", lambda m: f".{m[1] or m[2]}", stack[-1][0].removeprefix("L['self']"))
+    path = re.sub(
+        r"_modules\['([^']+)'\]|\[['\"]?([^'\"\]]+)['\"]?\]", lambda m: f".{m[1] or m[2]}", stack[-1][0].removeprefix("L['self']")
+    )
     return _typed(".".join(part for part in path.split(".") if part), types)
 
 

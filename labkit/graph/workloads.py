@@ -11,7 +11,9 @@ PHASES = ("prefill", "decode")
 DTYPES = ("bfloat16", "float16", "float32")
 
 
-def workload(model: str, phase: str = "prefill", *, batch: int = 1, tokens: int = 512, dtype: str = "bfloat16", via: str = "fx") -> OpGraph:
+def workload(
+    model: str, phase: str = "prefill", *, batch: int = 1, tokens: int = 512, dtype: str = "bfloat16", via: str = "fx"
+) -> OpGraph:
     """The graph of one forward pass of a preset (`labkit.models.presets`), on the meta device.
 
     phase   prefill: `tokens` new tokens of every sequence into an empty cache of that length.

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from labkit.graph.spec import OpGraph
-from labkit.machines.kernel import CAUSES
 from labkit.machines.execution import Machine, machine
+from labkit.machines.kernel import CAUSES
 from labkit.machines.machine_spec import MachineSpec
 from labkit.machines.plan import Run
 
@@ -67,7 +67,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = self.rows()
         head = "".join(f'<th scope="col" style="text-align:left">{html.escape(name)}</th>' for name in (rows[0] if rows else ()))
-        body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(_shown(v))}</td>' for v in row.values()) + "</tr>" for row in rows)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{html.escape(_shown(v))}</td>' for v in row.values()) + "</tr>"
+            for row in rows
+        )
         return f'<table><caption style="text-align:left">{html.escape(self.graph.name)}: modelled</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 

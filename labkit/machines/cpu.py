@@ -8,8 +8,8 @@ It knows nothing of caches: a product that fits in one is faster than it says.
 from __future__ import annotations
 
 from labkit.machines import fusion
-from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.execution import ExecutionModel, register
+from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.machine_spec import MachineSpec, dtype_name
 
 ROOFLINE = "Williams, Waterman and Patterson 2009, doi 10.1145/1498765.1498785"
@@ -60,14 +60,23 @@ class CpuKernels:
 
     def _cost(self, flops, moved, rate, cause: str, source: str) -> KernelCost:
         bandwidth = self.spec.bandwidth_bytes_per_s("offchip")
-        terms = [Term("off-chip memory", moved / bandwidth, f"{moved:,.0f} B / {bandwidth / 1e9:.1f} GB/s", f"{ROOFLINE}; {self.spec['offchip_bw'].source}")]
+        terms = [
+            Term(
+                "off-chip memory",
+                moved / bandwidth,
+                f"{moved:,.0f} B / {bandwidth / 1e9:.1f} GB/s",
+                f"{ROOFLINE}; {self.spec['offchip_bw'].source}",
+            )
+        ]
         if rate:
             terms.append(Term(cause, flops / rate, f"{flops:,.0f} FLOP / {rate / 1e9:.1f} GFLOP/s", f"{ROOFLINE}; {source}"))
         return KernelCost(tuple(terms), {"offchip": moved}, flops, flops)
 
 
 def _launch(kernels: CpuKernels, stack: str, seconds: float) -> tuple[Term, ...]:
-    return (Term("host", CALL_S, f"one call, {CALL_S * 1e6:g} us", "order of magnitude of an eager call, labkit.bench", overlaps=False),)
+    return (
+        Term("host", CALL_S, f"one call, {CALL_S * 1e6:g} us", "order of magnitude of an eager call, labkit.bench", overlaps=False),
+    )
 
 
 register(

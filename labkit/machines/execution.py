@@ -85,7 +85,9 @@ class Machine:
         """Product and stack."""
         return f"{self.spec.key} ({self.stack})"
 
-    def compile(self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True) -> Plan:
+    def compile(
+        self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True
+    ) -> Plan:
         """What the stack makes of the graph: kernels, their prices, and the reasons.
 
         weights      "int8", "fp8" or "int4": matrix weights are stored so and widened on the way to the units; None: as captured.
@@ -185,7 +187,9 @@ def machine(name: str | MachineSpec, stack: str | None = None, **options) -> Mac
 def _not_empty(graph: OpGraph) -> None:
     for name, spec in graph.tensors.items():
         if not spec.producer and 0 in spec.shape:
-            raise ValueError(f"{spec.role} {name} has the shape {list(spec.shape)}, which holds nothing: a batch, a length and a width are 1 or more")
+            raise ValueError(
+                f"{spec.role} {name} has the shape {list(spec.shape)}, which holds nothing: a batch, a length and a width are 1 or more"
+            )
 
 
 def _stored(graph: OpGraph, weight_bytes: float | None) -> tuple[int, int]:

@@ -73,7 +73,9 @@ class Fact:
         if self.status not in STATUS:
             raise ValueError(f"status = {self.status!r}: expected one of {', '.join(STATUS)}")
         if self.kind not in (("measured", "recorded") if self.status == "M" else ("published",)):
-            raise ValueError(f"kind = {self.kind!r} with status {self.status!r}: a fact of status M is measured or recorded, every other published")
+            raise ValueError(
+                f"kind = {self.kind!r} with status {self.status!r}: a fact of status M is measured or recorded, every other published"
+            )
         if not self.source:
             raise ValueError("source is missing: every fact says where it is from")
         if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", self.date):

@@ -283,7 +283,11 @@ class _Grouper:
                 if owner in made_inside:
                     continue
                 whole = self.graph.tensors[owner].nbytes
-                group.reads[owner] = min(whole, max(group.reads.get(owner, 0), moved)) if self._same(op, owner, group) else min(whole, group.reads.get(owner, 0) + moved)
+                group.reads[owner] = (
+                    min(whole, max(group.reads.get(owner, 0), moved))
+                    if self._same(op, owner, group)
+                    else min(whole, group.reads.get(owner, 0) + moved)
+                )
             for name, moved in cost.writes.items():
                 if self._leaves(name, members):
                     owner = self.graph.storage(name)

@@ -21,7 +21,13 @@ def host_spec(source=None) -> MachineSpec:
     if source is None or isinstance(source, str):
         source = recordings.recorded(source or DEFAULT_RECORDING)
     if isinstance(source, recordings.Recording):
-        ceilings, caches, key, where, kind = source.ceilings, source.caches, f"host:{source.name}", f"{source.name}.json: {source.machine}", "recorded"
+        ceilings, caches, key, where, kind = (
+            source.ceilings,
+            source.caches,
+            f"host:{source.name}",
+            f"{source.name}.json: {source.machine}",
+            "recorded",
+        )
         name, date = source.machine, source.date
     elif isinstance(source, Ceilings):
         ceilings, key, kind = source, "host", source.copy.kind
@@ -35,11 +41,25 @@ def host_spec(source=None) -> MachineSpec:
     def fact(value, unit, note=""):
         return Fact(value, unit, "M", where, date, note, kind=kind)
 
-    facts = {"who_schedules": Fact("the operating system and the cores' own out-of-order hardware; caches are automatic", "", "R", "common knowledge of CPUs", date)}
+    facts = {
+        "who_schedules": Fact(
+            "the operating system and the cores' own out-of-order hardware; caches are automatic",
+            "",
+            "R",
+            "common knowledge of CPUs",
+            date,
+        )
+    }
     for dtype, ceiling in ceilings.matmul.items():
         if dtype in PEAKS:
-            facts[PEAKS[dtype]] = fact(round(ceiling.value / 1e12, 6), "TFLOP/s", f"best square product, n = {ceiling.size}, {ceiling.measurement.threads} threads")
-    facts["offchip_bw"] = fact(round(ceilings.bytes_per_s / 1e9, 4), "GB/s", f"copy of {ceilings.copy.size / 2**20:.0f} MiB, read and written bytes")
+            facts[PEAKS[dtype]] = fact(
+                round(ceiling.value / 1e12, 6),
+                "TFLOP/s",
+                f"best square product, n = {ceiling.size}, {ceiling.measurement.threads} threads",
+            )
+    facts["offchip_bw"] = fact(
+        round(ceilings.bytes_per_s / 1e9, 4), "GB/s", f"copy of {ceilings.copy.size / 2**20:.0f} MiB, read and written bytes"
+    )
     for level, size in caches.items():
         facts[f"cache_{level}".lower()] = fact(round(size / 2**20, 6), "MiB", "as the operating system reports it")
     size = _memory_gib() if kind == "measured" else None

@@ -46,7 +46,11 @@ class Kernel:
     @property
     def label(self) -> str:
         """The operators, most telling first."""
-        return " + ".join(dict.fromkeys(self.operators)) if len(self.operators) <= 3 else f"{self.operators[0]} + {len(self.operators) - 1} more"
+        return (
+            " + ".join(dict.fromkeys(self.operators))
+            if len(self.operators) <= 3
+            else f"{self.operators[0]} + {len(self.operators) - 1} more"
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -103,7 +107,9 @@ class Plan:
             near = difflib.get_close_matches(name, [*self.by_op, *self.free], n=4, cutoff=0.4)
             raise ValueError(f"no operator or kernel {name!r} in this plan; near it: {', '.join(near) or 'nothing'}")
         times = f", {kernel.repeat} times" if kernel.repeat > 1 else ""
-        lines = [f"{kernel.name} ({kernel.what}{times}, in {kernel.module or 'the top'}): {_time(kernel.cost.seconds)}, bound by {kernel.cost.bound}"]
+        lines = [
+            f"{kernel.name} ({kernel.what}{times}, in {kernel.module or 'the top'}): {_time(kernel.cost.seconds)}, bound by {kernel.cost.bound}"
+        ]
         lines += [f"  {reason}" for reason in kernel.reasons]
         for term in kernel.cost.terms:
             beside = "beside the others" if term.overlaps else "adds"
@@ -267,7 +273,9 @@ def _table(rows: list[dict[str, object]], caption: str) -> str:
         return f"<p>{html.escape(caption)}</p>"
     head = "".join(f'<th scope="col" style="text-align:left">{html.escape(name)}</th>' for name in rows[0])
     body = "".join(
-        "<tr>" + "".join(f'<td style="text-align:left">{html.escape(_cell(name, value))}</td>' for name, value in row.items()) + "</tr>"
+        "<tr>"
+        + "".join(f'<td style="text-align:left">{html.escape(_cell(name, value))}</td>' for name, value in row.items())
+        + "</tr>"
         for row in rows
     )
     return f'<table><caption style="text-align:left">{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

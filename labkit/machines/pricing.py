@@ -98,7 +98,11 @@ class Pricer:
         out, weight = self._spec(group.anchor.outputs[0]), args["weight"]
         parts = args.get("groups", 1) or 1
         points = out.shape[0] * prod(out.shape[2:])
-        return "matmul", (points, prod(weight.shape[1:]), weight.shape[0] // parts, out.dtype), {"batch": parts, **self._epilogue(group)}
+        return (
+            "matmul",
+            (points, prod(weight.shape[1:]), weight.shape[0] // parts, out.dtype),
+            {"batch": parts, **self._epilogue(group)},
+        )
 
     def _attention(self, group: Group):
         args = self._arguments(group.anchor)
@@ -141,10 +145,30 @@ class Pricer:
         if group.kind in MULTIPLY:
             compute = flops / host["flops_per_s"]["value"]
         terms = (
-            Term("host", reads / link["value"], f"{reads:,} B to the host / {link['value'] / 1e9:g} GB/s", link["source"], overlaps=False),
-            Term("host", max((reads + writes) / memory["value"], compute), f"{reads + writes:,} B in the host's memory / {memory['value'] / 1e9:g} GB/s", memory["source"], overlaps=False),
-            Term("host", writes / link["value"], f"{writes:,} B back / {link['value'] / 1e9:g} GB/s", link["source"], overlaps=False),
-            Term("latency", wait["value"], "the device waits for the host, and the host for the device", wait["source"], overlaps=False),
+            Term(
+                "host",
+                reads / link["value"],
+                f"{reads:,} B to the host / {link['value'] / 1e9:g} GB/s",
+                link["source"],
+                overlaps=False,
+            ),
+            Term(
+                "host",
+                max((reads + writes) / memory["value"], compute),
+                f"{reads + writes:,} B in the host's memory / {memory['value'] / 1e9:g} GB/s",
+                memory["source"],
+                overlaps=False,
+            ),
+            Term(
+                "host", writes / link["value"], f"{writes:,} B back / {link['value'] / 1e9:g} GB/s", link["source"], overlaps=False
+            ),
+            Term(
+                "latency",
+                wait["value"],
+                "the device waits for the host, and the host for the device",
+                wait["source"],
+                overlaps=False,
+            ),
         )
         return KernelCost(terms, {"offchip": reads + writes, "host link": reads + writes}, flops, flops, (group.refused,))
 

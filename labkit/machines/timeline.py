@@ -63,4 +63,8 @@ def chrome_trace(run: Run) -> dict:
                 "dur": span.seconds * 1e6, "args": {"bound by": span.cause, "detail": span.detail},
             }
         )  # fmt: skip
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"kind": "modelled", "machine": run.plan.machine, "graph": run.plan.graph.name}}
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {"kind": "modelled", "machine": run.plan.machine, "graph": run.plan.graph.name},
+    }

@@ -21,7 +21,12 @@ WEIGHTS = {
 }  # fmt: skip
 """A source's name of a weight format -> (dtype of the graph, `weights` of Machine.compile)."""
 
-STACKS = {"gpt-fast": "cuda-graph", "lmdeploy": "cuda-graph", "TensorRT-LLM": "cuda-graph", "GPU-Benchmarks-on-LLM-Inference": "llama.cpp"}
+STACKS = {
+    "gpt-fast": "cuda-graph",
+    "lmdeploy": "cuda-graph",
+    "TensorRT-LLM": "cuda-graph",
+    "GPU-Benchmarks-on-LLM-Inference": "llama.cpp",
+}
 """Part of a source's name -> the software stack of the GPU model. The first three launch fused kernels without returning to Python."""
 
 GPT_FAST_CACHE = 208
@@ -40,7 +45,9 @@ class Asked:
     context: int
 
 
-def llm_cases(rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None]) -> tuple[list[Case], list[Unchecked]]:
+def llm_cases(
+    rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None]
+) -> tuple[list[Case], list[Unchecked]]:
     """Cases of the rows "LLM decode ...", "LLM generation" and "LLM prefill", and the rows that are left out, with reasons.
 
     product_of(name)  (catalogue key, MachineSpec) of a source's product on one device, or None.

@@ -70,7 +70,9 @@ class Report:
     def by_class(self) -> list[dict[str, object]]:
         """Per system and class, with the verdict of a bar where there is one and enough rows."""
         rows = []
-        for (system, cls), cases in sorted(grouped(self.cases, "system", "cls").items(), key=lambda item: tuple(map(_order, item[0]))):
+        for (system, cls), cases in sorted(
+            grouped(self.cases, "system", "cls").items(), key=lambda item: tuple(map(_order, item[0]))
+        ):
             rows.append({"system": system, "class": cls, **_numbers(cases), "target": self._verdict(system, cls)})
         return rows
 
@@ -79,7 +81,9 @@ class Report:
         for bar in BARS:
             if (bar.system, bar.cls) != (system, cls):
                 continue
-            cases = [c for c in self.cases if (c.system, c.cls) == (system, cls) and (not bar.products or c.product in bar.products)]
+            cases = [
+                c for c in self.cases if (c.system, c.cls) == (system, cls) and (not bar.products or c.product in bar.products)
+            ]
             if len(cases) < FEWEST:
                 found.append(f"{bar.measure}: fewer than {FEWEST} rows")
                 continue
@@ -93,7 +97,10 @@ class Report:
             limit = ROW_BARS[cls]
             outside = [c for c in self.cases if (c.system, c.cls) == (system, cls) and abs(c.error) > limit]
             total = sum((c.system, c.cls) == (system, cls) for c in self.cases)
-            found.append(f"each row within {limit:.0%}: {total - len(outside)} of {total}" + (", the others explained below" if outside else ""))
+            found.append(
+                f"each row within {limit:.0%}: {total - len(outside)} of {total}"
+                + (", the others explained below" if outside else "")
+            )
         return "; ".join(found)
 
     def listed(self) -> list[Case]:

@@ -38,7 +38,9 @@ def source_of(row: Published) -> str:
     return row.source.split(":")[0].split("@")[0].removeprefix("github.com/")
 
 
-def report(systems: Iterable[str] = tuple(MODULES), *, leave_out: bool = True, progress: Callable[[str], None] | None = None) -> Report:
+def report(
+    systems: Iterable[str] = tuple(MODULES), *, leave_out: bool = True, progress: Callable[[str], None] | None = None
+) -> Report:
     """Every published row that the models predict, and how well. leave_out: also fit without each source and product, and judge on it."""
     from labkit.machines.measurements import find
 
