@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("labkit.course.start", "put your copies of the labs in a workspace and open JupyterLab on it"),
     "check": ("labkit.course.check", "check a notebook without Jupyter and show the points of each exercise"),
     "machines": ("labkit.course.machines_command", "the products of the five systems: published facts, each with its source"),
+    "validate": ("labkit.course.validate_command", "how right the execution models are, against published measurements"),
     "bench": ("labkit.course.bench_command", "record what this machine does, as Lab 1 measures it"),
     "build": ("labkit.course.build", "make the student notebooks from solutions/, or prove that they are what it builds"),
     "run": ("labkit.course.run", "execute the solved labs headlessly and write a report"),
