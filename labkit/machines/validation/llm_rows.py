@@ -50,18 +50,18 @@ def llm_cases(
 ) -> tuple[list[Case], list[Unchecked]]:
     """Cases of the rows "LLM decode ...", "LLM generation" and "LLM prefill", and the rows that are left out, with reasons.
 
-    product_of(name)  (catalogue key, MachineSpec) of a source's product on one device, or None.
+    product_of(name)  (catalogue key, MachineSpec) of a source's product on one device, or None. calibration: of the GPU model, None for the shipped.
     """
     cases, left = [], []
     for row in rows:
         if not row.workload.startswith(("LLM decode", "LLM generation", "LLM prefill")):
             continue
-        found = _case(row, product_of)
+        found = _case(row, product_of, calibration)
         (cases if isinstance(found, Case) else left).append(found)
     return cases, left
 
 
-def _case(row: Published, product_of) -> Case | Unchecked:
+def _case(row: Published, product_of, calibration) -> Case | Unchecked:
     def no(why: str) -> Unchecked:
         return Unchecked(row.id, row.system.lower(), row.product, row.workload, why)
 
@@ -80,7 +80,7 @@ def _case(row: Published, product_of) -> Case | Unchecked:
     asked = _asked(row)
     if isinstance(asked, str):
         return no(asked)
-    return _priced(row, product, stack, asked)
+    return _priced(row, product, stack, asked, calibration)
 
 
 def _asked(row: Published) -> Asked | str:
@@ -112,12 +112,12 @@ def _asked(row: Published) -> Asked | str:
     return "the length of the context is not stated"
 
 
-def _priced(row: Published, product, stack: str, asked: Asked) -> Case | Unchecked:
+def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> Case | Unchecked:
     from labkit.graph.workloads import workload
     from labkit.machines.execution import DoesNotFit, machine
 
     key, spec = product
-    where = machine(spec, stack)
+    where = machine(spec, stack, calibration=calibration)
 
     def seconds(phase: str, tokens: int) -> float:
         graph = workload(asked.preset, phase, tokens=tokens, dtype=asked.dtype)
