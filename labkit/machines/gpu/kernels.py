@@ -54,6 +54,7 @@ class GpuKernels:
         per_sm, self._l2_source = self.constants.find("l2_bytes_per_clock_per_sm", self.arch)
         self.l2_bandwidth = per_sm * self.sms * self.clock
         self.l2_bytes = spec.capacity_bytes("l2")
+        self.cluster = int(self.constants.find("cluster", self.arch)[0]) if f"cluster.{self.arch}" in self.constants.constants else 1
         self.matmul = functools.lru_cache(maxsize=4096)(self._matmul)
 
     # -- roofs --
@@ -117,7 +118,7 @@ class GpuKernels:
         if weight_bytes_per_element:
             decisions.append(f"weights are read at {weight_bytes_per_element:g} B each and widened to {name} in the kernel")
         useful = 2.0 * batch * m * k * n
-        moved = {"offchip": offchip, "l2": max(tiling.l2_bytes(size, b_size) + batch * m * n * out, offchip)}
+        moved = {"offchip": offchip, "l2": max(tiling.l2_bytes(size, b_size, self.cluster) + batch * m * n * out, offchip)}
         issued = max(tiling.issued_flops, useful) + epilogue_flops
         return KernelCost(tuple(terms), moved, useful + epilogue_flops, issued, tuple(d for d in decisions if d))
 
@@ -237,6 +238,7 @@ class _Product:
         c = gpu.constants
         self.reuse, self.exponent = c["saturating_reuse"], c["reuse_exponent"]
         self.split_s, self.multiple = c["split_k_s"], c["sm_bandwidth_multiple"]
+        self.prologue_s, self.exposed = c["tile_prologue_s"], c["exposed_epilogue"]
 
     def fed(self, tiling: Tiling) -> float:
         """Share of the rate at which shared memory can feed the units of an SM with this tile."""
@@ -257,6 +259,10 @@ class _Product:
                 return again, " (operands read again in later waves, they do not stay in L2)"
         return a + b + written, ""
 
+    def fill(self, tiling: Tiling) -> float:
+        """Seconds of prologues and epilogues that nothing hides: the first tile's, and a share of every later wave's."""
+        return self.prologue_s * (1 + self.exposed * (tiling.waves - 1))
+
     def partial_bytes(self, tiling: Tiling) -> float:
         """Bytes of partial sums written and read."""
         return 2.0 * tiling.split * tiling.batch * tiling.m * tiling.n * 4 if tiling.split > 1 else 0.0
@@ -265,10 +271,10 @@ class _Product:
         """As `KernelCost.seconds` of `terms`, less what is the same for every tiling."""
         reach = min(1.0, min(1.0, tiling.tiles / self.gpu.sms) * self.multiple)
         longest = max(
-            self.compute(tiling), tiling.l2_bytes(self.a_size, self.b_size) / self.gpu.l2_bandwidth,
+            self.compute(tiling), tiling.l2_bytes(self.a_size, self.b_size, self.gpu.cluster) / self.gpu.l2_bandwidth,
             self.offchip(tiling)[0] / (self.gpu.bandwidth * reach),
         )  # fmt: skip
-        return longest + (self.split_s + self.partial_bytes(tiling) / self.gpu.l2_bandwidth if tiling.split > 1 else 0.0)
+        return longest + self.fill(tiling) + (self.split_s + self.partial_bytes(tiling) / self.gpu.l2_bandwidth if tiling.split > 1 else 0.0)
 
     def terms(self, tiling: Tiling, roof_source: str) -> list[Term]:
         """The parts of the time, in words."""
@@ -279,9 +285,12 @@ class _Product:
         moved, words = self.offchip(tiling)
         found = [
             Term(unit, self.compute(tiling), f"{tiling.waves} waves x {flops:,.0f} FLOP a tile / {self.per_sm / 1e12:.3f} TFLOP/s an SM{slower}", f"{GUIDE}; {roof_source}"),
-            gpu._l2(tiling.l2_bytes(self.a_size, self.b_size)),
+            gpu._l2(tiling.l2_bytes(self.a_size, self.b_size, gpu.cluster)),
             gpu._off_chip(moved, min(1.0, tiling.tiles / gpu.sms), words),
-            Term("fill", gpu.constants["tile_prologue_s"], "the first tiles wait for their first operands", constants["tile_prologue_s"].origin, overlaps=False),
+            Term(
+                "fill", self.fill(tiling), f"first operands of the first tiles, and {self.exposed:.0%} of that again in each of {tiling.waves - 1} later waves",
+                f"{constants['tile_prologue_s'].origin}; {constants['exposed_epilogue'].origin}", overlaps=False,
+            ),
         ]  # fmt: skip
         if tiling.split > 1:
             partial = self.partial_bytes(tiling)

@@ -16,9 +16,11 @@ TILES = (
 )  # fmt: skip
 """Thread-block tiles (rows, columns) of C that libraries have kernels for (CUTLASS and cuBLAS kernel names), large ones first."""
 
-SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 3, 4, 6, 8)
 LEAST_K = 256
 """A part of a split K loop is at least this long: shorter ones are all prologue."""
+MOST_WAVES_TO_SPLIT = 4
+"""With more waves than this the last, partly filled one costs little, and libraries do not split K."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ class Tiling:
         """Multiply-adds per operand element that a tile loads: rows * columns / (rows + columns)."""
         return self.rows * self.columns / (self.rows + self.columns)
 
-    def l2_bytes(self, a_size: float, b_size: float) -> float:
-        """Bytes that the tiles load through L2: every tile its rows of A and columns of B."""
-        return self.tiles * self.part * (self.rows * a_size + self.columns * b_size)
+    def l2_bytes(self, a_size: float, b_size: float, cluster: int = 1) -> float:
+        """Bytes that the tiles load through L2: every tile its rows of A; its columns of B once for a cluster of tiles (multicast)."""
+        return self.tiles * self.part * (self.rows * a_size + self.columns * b_size / cluster)
 
     def wave_bytes(self, a_size: float, b_size: float) -> float:
         """Bytes of A and B that one wave touches, its tiles arranged as nearly a square as they can be (swizzled rasterisation)."""
@@ -92,6 +94,6 @@ def candidates(m: int, k: int, n: int, batch: int, sms: int):
     for rows, columns in TILES:
         for split in SPLITS:
             found = Tiling(m, k, n, batch, rows, columns, split, sms)
-            if split > 1 and (found.part < LEAST_K or found.tiles > 2 * sms):
+            if split > 1 and (found.part < LEAST_K or found.tiles > MOST_WAVES_TO_SPLIT * split * sms):
                 continue
             yield found

@@ -152,6 +152,8 @@ def _product(row: Published):
     batch = int(p.get("batch", 1))
     given = str(p.get("dtype", "fp16")).split()[0]
     dtype = _DTYPES.get(given, given)
+    if p.get("library") == "cutlass":
+        raise Skip("one fixed kernel of CUTLASS, not a library's choice for the shape")
     if "fill" in str(p) or "density" in p:
         raise Skip("a sparse product")
     flops = 2.0 * batch * m * k * n
