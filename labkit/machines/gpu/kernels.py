@@ -29,6 +29,10 @@ VECTOR_BYTES = 16
 """Widest memory instruction, bytes: rows that start on it load fastest (cutlass issue 75; NVIDIA's guide)."""
 QUERY_TILE = 128
 """Query rows of one thread block of FlashAttention-2 at head dimension 64 and 128."""
+ROWS_PER_SM = 8
+"""Rows that an SM works on at once: blocks of 256 threads, eight of which fill its 2,048 thread slots (CUDA programming guide)."""
+LEAST_HITS = 0.25
+"""A working set of more than four times what L2 keeps is streamed through it without a hit worth counting (least recently used goes first)."""
 KEY_TILE = 256
 """Keys of one part when decode splits the cache over thread blocks (Flash-Decoding, pytorch.org/blog/flash-decoding)."""
 
@@ -54,6 +58,7 @@ class GpuKernels:
         per_sm, self._l2_source = self.constants.find("l2_bytes_per_clock_per_sm", self.arch)
         self.l2_bandwidth = per_sm * self.sms * self.clock
         self.l2_bytes = spec.capacity_bytes("l2")
+        self.l2_keeps = self.l2_bytes * self.constants["l2_kept_share"]
         self.cluster = int(self.constants.find("cluster", self.arch)[0]) if f"cluster.{self.arch}" in self.constants.constants else 1
         self.matmul = functools.lru_cache(maxsize=4096)(self._matmul)
 
@@ -94,12 +99,13 @@ class GpuKernels:
     # -- matrix products --
 
     def _matmul(
-        self, m: int, k: int, n: int, dtype, *, batch: int = 1, weight_bytes_per_element: float | None = None, resident: tuple[str, ...] = (),
+        self, m: int, k: int, n: int, dtype, *, batch: int = 1, weight_bytes_per_element: float | None = None, resident: tuple[str, ...] = ("a",),
         epilogue_flops: float = 0, epilogue_bytes: float = 0,
     ) -> KernelCost:  # fmt: skip
         """`batch` products [m, k] x [k, n].
 
-        weight_bytes_per_element  of B as it is stored, when narrower than dtype. resident: "a", "b": operands that are in L2 already.
+        weight_bytes_per_element  of B as it is stored, when narrower than dtype.
+        resident  "a", "b": operands that the kernel before left in L2, as far as it keeps them. A is by default: somebody has just computed it.
         epilogue_flops, epilogue_bytes  of loop work in the same kernel.
         """
         _positive(m=m, k=k, n=n, batch=batch)
@@ -189,18 +195,24 @@ class GpuKernels:
         _positive(elements=elements)
         return self._stream(reads + writes, reads + writes, flops, transcendental, elements, (), load_share)
 
-    def reduction(self, rows, cols, dtype, *, reads, writes, flops=0.0, load_share: float = 1.0) -> KernelCost:
-        """rows x cols, each row to a few numbers and perhaps back over the row. A row that fits the registers of a block is read once.
+    def reduction(self, rows, cols, dtype, *, reads, writes, flops=0.0, load_share: float = 1.0, row_reads: float | None = None) -> KernelCost:
+        """rows x cols, each row to a few numbers and perhaps back over the row.
 
-        load_share  as for `pointwise`.
+        A row of up to `one_pass_columns` stays in registers; a longer one is read `long_row_reads` times, from L2 while the rows at work fit there.
+        load_share  as for `pointwise`. row_reads: of a kernel that is known to read each row so often from memory, however long.
         """
         _positive(rows=rows, cols=cols)
-        limit = self.constants["one_pass_columns"]
-        passes = 1.0 if cols <= limit else self.constants["long_row_reads"]
-        decisions = (
-            (f"a row of {cols} elements stays on the SM: read once",) if passes == 1 else (f"a row of {cols} elements does not stay on the SM: read {passes:g} times",)
-        )  # fmt: skip
-        return self._stream(reads * passes + writes, reads + writes, flops, 0.0, rows * cols, decisions, load_share)
+        again = self.constants["long_row_reads"] if cols > self.constants["one_pass_columns"] else 1.0
+        active = min(rows, self.sms * ROWS_PER_SM) * reads / rows
+        if row_reads is not None:
+            passes, words = row_reads, f"this kernel reads a row {row_reads:g} times from memory"
+        elif again == 1:
+            passes, words = 1.0, f"a row of {cols} elements stays in registers: read once"
+        elif active <= self.l2_keeps:
+            passes, words = 1.0, f"a row of {cols} elements is read again from L2, where the {active / 1e6:.1f} MB of the rows at work stay"
+        else:
+            passes, words = again, f"a row of {cols} elements is read {again:g} times: the {active / 1e6:.1f} MB of the rows at work do not stay in L2"
+        return self._stream(reads * passes + writes, reads + writes, flops, 0.0, rows * cols, (words,), load_share, reads * max(again, passes) + writes)
 
     def gather(self, rows, row_bytes, dtype) -> KernelCost:
         """Rows picked by index: read and written once."""
@@ -211,14 +223,23 @@ class GpuKernels:
         """Bytes read and written."""
         return self._stream(reads + writes, reads + writes, 0.0, 0.0, max(reads, writes), ())
 
-    def _stream(self, moved: float, distinct: float, flops: float, transcendental: float, elements: float, decisions, load_share=1.0) -> KernelCost:
+    def _stream(self, moved: float, distinct: float, flops, transcendental, elements, decisions, load_share=1.0, through_l2=None) -> KernelCost:
         vector_peak = self.spec.flops_per_s("float32")
         # A special-function unit gives one result where four FMA lanes give one each (CUDA programming guide, arithmetic throughput).
         work = max(flops - transcendental, 0.0) + 8.0 * transcendental
-        offchip = moved if distinct > self.l2_bytes else distinct
+        # The operands were written by the kernel before: what L2 keeps of them need not come from memory, nor results go there.
+        hits = min(1.0, self.l2_keeps / distinct) if distinct else 1.0
+        hits = hits if hits > LEAST_HITS else 0.0
+        through_l2 = max(through_l2 or moved, distinct)
+        offchip = moved * (1 - hits)
+        words = f" ({hits:.0%} of {moved:,.0f} B hit in L2)" if hits else ""
+        words += "" if load_share == 1 else f" at {load_share:.0%} of the streaming rate"
         terms = [
-            self._off_chip(offchip, words="" if load_share == 1 else f" at {load_share:.0%} of the streaming rate", share=load_share),
-            self._l2(moved),
+            self._off_chip(offchip, words=words, share=load_share),
+            Term(
+                "on-chip memory", through_l2 / (self.l2_bandwidth * load_share), f"{through_l2:,.0f} B through L2 / {self.l2_bandwidth / 1e12:.2f} TB/s",
+                self._l2_source,
+            ),
             Term("vector unit", work / vector_peak, f"{work:,.0f} FLOP / {vector_peak / 1e12:.1f} TFLOP/s", self.spec.peak("float32").source),
             Term(
                 "latency", self.constants["stream_latency_s"], "a block waits for its first loads before it can store",
@@ -226,7 +247,7 @@ class GpuKernels:
             ),
             self._start(),
         ]  # fmt: skip
-        return KernelCost(tuple(terms), {"offchip": offchip, "l2": moved}, flops, flops, tuple(decisions))
+        return KernelCost(tuple(terms), {"offchip": offchip, "l2": through_l2}, flops, flops, tuple(decisions))
 
 
 class _Product:
@@ -250,8 +271,10 @@ class _Product:
 
     def offchip(self, tiling: Tiling) -> tuple[float, str]:
         """Bytes through off-chip memory, and a remark when operands are read again."""
-        a = 0 if "a" in self.resident else tiling.batch * tiling.m * tiling.k * self.a_size
-        b = 0 if "b" in self.resident else tiling.batch * tiling.k * tiling.n * self.b_size
+        a, b = tiling.batch * tiling.m * tiling.k * self.a_size, tiling.batch * tiling.k * tiling.n * self.b_size
+        there = (a if "a" in self.resident else 0) + (b if "b" in self.resident else 0)
+        if there <= self.gpu.l2_keeps:
+            a, b = (0 if "a" in self.resident else a), (0 if "b" in self.resident else b)
         written = tiling.batch * tiling.m * tiling.n * self.out + self.epilogue_bytes
         if a + b > self.gpu.l2_bytes and tiling.waves > 1:
             again = tiling.waves * tiling.wave_bytes(self.a_size, self.b_size) + written

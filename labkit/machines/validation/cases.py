@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 
 CLASSES = {
-    "gemm": "matrix products in 16-bit or narrower formats",
+    "gemm": "matrix products in 16-bit formats and TF32",
+    "gemm-narrow": "matrix products in 8-bit and narrower formats, most with scales per block",
     "gemm-fp32": "matrix products in float32 on the vector units",
     "gemv": "matrix times vector",
-    "attention": "attention kernels",
+    "attention-prefill": "attention kernels, many queries",
+    "attention-decode": "attention kernels, one query a sequence",
     "softmax": "softmax over rows",
     "norm": "layer and RMS normalisation over rows",
     "pointwise": "elementwise work",
