@@ -111,7 +111,7 @@ def _blocks(found, layer) -> dict:
     try:
         return {run.plan.machine: block(run, layer)[0] for run in found.runs}
     except ValueError as error:
-        raise CommandError(str(error).replace("; None shows the whole run", ""), 2) from None
+        raise CommandError(f"--{error}".replace("layer = ", "layer ").replace("; None shows the whole run", ""), 2) from None
 
 
 def chosen(names: list[str] | None, stacks: list[str] | None) -> tuple[list, list[str]]:
@@ -174,7 +174,7 @@ def saying(what: str, after_s: float = SLOW_S):
 def as_options(text: str) -> str:
     """A message of the library in the words of the command line."""
     text = re.sub(r"weights='(\w+)'", r"--weights \1", text)
-    text = text.replace("check_memory=False prices it as if it did", "--ignore-memory prices it as if it did")
+    text = text.replace("expected None or one of", "expected one of").replace("check_memory=False prices it as if it did", "--ignore-memory prices it as if it did")
     return re.sub(
         r"^(phase|dtype|batch|tokens|weights|stack) = '?([^':]*)'?:",
         r"--\1 \2:",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labkit.machines.kernel import KernelCost
+from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.plan import Kernel, Run, Span
 
 
@@ -76,18 +76,23 @@ def calls(run: Run) -> tuple[Call, ...]:
     return tuple(found)
 
 
+def placed(cost: KernelCost, start: float) -> list[tuple[Term, float]]:
+    """(term, when it begins): issuing and launching first, then what else adds, then the streams side by side."""
+    adds = sorted((term for term in cost.terms if not term.overlaps), key=lambda term: term.cause not in ("host", "launch"))
+    found, now = [], start
+    for term in adds:
+        found.append((term, now))
+        now += term.seconds
+    return found + [(term, now) for term in cost.terms if term.overlaps]
+
+
 def _kernel(spans: list[Span], kernel: Kernel, layer: int | None, start: float) -> float:
     cost: KernelCost = kernel.cost
     name = kernel.label if layer is None else f"{kernel.label} (layer {layer})"
     spans.append(Span("kernels", name, start, cost.seconds, cost.bound, kernel.name))
-    now = start
-    for term in cost.terms:
-        if not term.overlaps:
-            spans.append(Span(term.cause, name, now, term.seconds, term.cause, term.detail))
-            now += term.seconds
-    for term in cost.terms:
-        if term.overlaps and term.seconds:
-            spans.append(Span(term.cause, name, now, term.seconds, term.cause, term.detail))
+    for term, begin in placed(cost, start):
+        if term.seconds or not term.overlaps:
+            spans.append(Span(term.cause, name, begin, term.seconds, term.cause, term.detail))
     return start + cost.seconds
 
 

@@ -57,7 +57,7 @@ def one_block(
         )
         axes.set_xlabel(said + "\n ")
         title_above(fig, title)
-        legend_below(fig, handles_of([b for bars, _ in blocks for b in bars]))
+        legend_below(fig, handles_of([b for bars, _ in blocks for b in bars]), columns=5)
         fig.draw_without_rendering()
         together = 0
         for i, ((bars, _), seconds) in enumerate(zip(blocks, lasts, strict=True)):

@@ -155,9 +155,9 @@ def bytes_by_level(comparison: Comparison, *, title: str | None = None, alt: str
     if len(runs) == 1:
         finding = f"{most.plan.machine} moves {amount(high, 'B')} off the chip"
     elif high < 1.005 * low:
-        finding = f"Every machine moves {amount(high, 'B')} off the chip"
+        finding = f"every machine moves {amount(high, 'B')} off the chip"
     else:
-        finding = f"Off the chip, {most.plan.machine} moves {amount(high, 'B')} and {least.plan.machine} {amount(low, 'B')}"
+        finding = f"off the chip, {most.plan.machine} moves {amount(high, 'B')} and {least.plan.machine} {amount(low, 'B')}"
     title = title or f"{comparison.graph.name}: {finding}"
     return _grouped(bars, "modelled traffic", "B", "level", title, alt)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from labkit.bench.units import format_seconds, time_unit
 from labkit.machines.kernel import CAUSES
 from labkit.machines.plan import Run
-from labkit.machines.timeline import Call, calls
+from labkit.machines.timeline import Call, calls, placed
 
 from .causes import LOOK, bar, legend_handles, percent, pixels, spread, text_size, word
 from .style import GRID, INK, QUIET, FigureText, figure, figure_with_text, legend_below, title_above
 
 NARROWEST = 2.5
 """Pixels below which a kernel is not drawn on its own but together with its neighbours."""
-_MOST_NUMBERS, _MOST_ROWS = 40, 300
+_MOST_NUMBERS, _MOST_ROWS, _MANY = 40, 300, 60
 _REFUSED = "black"
+_DENSE = "where a cause comes and goes too fast to see, the height is its share of the time"
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,42 @@ def gantt(
         note = f"modelled time ({unit_name})" + ("" if what == "the whole run" else f", from the start of {what}")
         axes.set_xlabel(note + "\n ")  # a second line is kept for what was drawn together
         title_above(fig, title or _finding(run, bars, what, whole))
-        legend_below(fig, handles_of(bars, causes))
+        legend_below(fig, handles_of(bars, causes), columns=5)
         fig.draw_without_rendering()
-        for b in bars:
-            for cause, at, lasts in b.spans:
-                if lasts > 0:
-                    wide = max(lasts / size, pixels_to_data(axes, 1.0))
-                    bar(axes, (at - first) / size, wide, -causes.index(cause) - 0.85, 0.7, cause, linewidth=0.3)
+        dense = [cause for i, cause in enumerate(causes) if _cause(axes, bars, cause, first, size, -i - 0.85)]
         together = lane(axes, bars, first, size, bottom=0.15, height=1.9, numbers_at=2.15)
         if several:
             _layers(axes, bars, first, size, 2.65)
-        axes.set_xlabel(f"{note}\n{together or ' '}")
+        if dense:
+            together = f"{together}; {_DENSE}" if together else _DENSE[0].upper() + _DENSE[1:]
+        axes.set_xlabel(f"{note}\n{textwrap.fill(together, 120) or ' '}")
         return figure_with_text(fig, alt or _alt(run, bars, what, whole, title), _table(bars, unit, first))
+
+
+def _cause(axes, bars: Sequence[Bar], cause: str, first: float, size: float, bottom: float) -> bool:
+    """The lane of a cause: its spans or, where they are too narrow and many, the share of the time that it takes, over time. True for that."""
+    spans = [(begin - first, lasts) for b in bars for c, begin, lasts in b.spans if c == cause and lasts > 0]
+    narrow = sum(pixels(axes, lasts / size) < NARROWEST for _, lasts in spans)
+    if narrow < _MANY:
+        least = pixels_to_data(axes, 1.0)
+        for begin, lasts in spans:
+            bar(axes, begin / size, max(lasts / size, least), bottom, 0.7, cause, linewidth=0.3)
+        return False
+    whole = max(b.end for b in bars) - first
+    count = max(int(pixels(axes, whole / size) / 5), 1)
+    step = whole / count
+    busy = [0.0] * count
+    for begin, lasts in spans:
+        for i in range(min(int(begin / step), count - 1), min(int((begin + lasts) / step), count - 1) + 1):
+            busy[i] += max(min(begin + lasts, (i + 1) * step) - max(begin, i * step), 0.0)
+    edges = [i * step / size for i in range(count + 1)]
+    color, hatch, _ = LOOK[cause]
+    heights = [bottom + 0.7 * min(max(share / step, 0.06), 1.0) if share else bottom for share in busy]  # what is there is seen
+    axes.fill_between(
+        edges, bottom, [*heights, heights[-1]], step="post", facecolor=color, hatch=hatch, edgecolor="white", linewidth=0
+    )
+    axes.plot([0, whole / size], [bottom, bottom], color=GRID, linewidth=0.7)
+    return True
 
 
 def pixels_to_data(axes, count: float) -> float:
@@ -149,7 +175,7 @@ def _lines(group: Sequence[Bar], bound: str) -> list[str]:
         return [f"{len(group)} kernels", short]
     one = group[0]
     if one.refused:
-        return [one.name, f"{one.operators}, refused", "on the host"]
+        return [one.operators, "refused", "host"]
     return [one.name, one.operators, short] if one.operators != one.name else [one.name, short]
 
 
@@ -194,7 +220,8 @@ def _rows(axes, causes: list[str], whole: float, several: bool) -> None:
     """Lanes: the kernels from 0.15 to 2.05, causes below 0, each one high."""
     axes.set_xlim(0, whole * 1.005)
     axes.set_ylim(-len(causes) - 0.1, 2.6 + 0.6 * several)
-    axes.set_yticks([1.1, *(-i - 0.5 for i in range(len(causes)))], ["kernels", *causes])
+    ticks = {1.1: "kernels"} | {-i - 0.5: cause for i, cause in enumerate(causes)} | ({2.87: "layer"} if several else {})
+    axes.set_yticks(list(ticks), list(ticks.values()))
     axes.tick_params(axis="y", length=0)
     axes.axhline(0, color=GRID, linewidth=1.0)
     axes.xaxis.grid(True)
@@ -241,7 +268,7 @@ def block(run: Run, layer: int | str | None = "middle") -> tuple[list[Bar], str]
                     Bar(0, "once per call", "", now, term.seconds, term.cause, term.detail, ((term.cause, now, term.seconds),))
                 )
             now += term.seconds
-        return _count([*fixed, *map(_bar, every)]), "the whole run"
+        return [*fixed, *_count(map(_bar, every))], "the whole run"
     number = layers[len(layers) // 2] if layer == "middle" else layer
     if number not in layers:
         has = f"repeated layers {layers[0]} to {layers[-1]}" if layers else "no repeated layers"
@@ -263,19 +290,17 @@ def _window(run: Run, layer, start, seconds) -> tuple[list[Bar], str]:
         raise ValueError(
             f"start = {start!r} s, seconds = {seconds!r}: no kernel runs then; {what} lasts {format_seconds(bars[-1].end - bars[0].start)}"
         )
-    return inside, f"{what}, {format_seconds(inside[0].start - bars[0].start)} after its start"
+    skipped = inside[0].start - bars[0].start
+    return inside, f"{what}, {format_seconds(skipped)} after its start" if skipped else f"the beginning of {what}"
 
 
 def _bar(call: Call) -> Bar:
     kernel, cost = call.kernel, call.kernel.cost
-    spans, now = [], call.start
-    for term in cost.terms:
-        if not term.overlaps:
-            spans.append((term.cause, now, term.seconds))
-            now += term.seconds
-    spans += [(term.cause, now, term.seconds) for term in cost.terms if term.overlaps]
+    spans = [(term.cause, begin, term.seconds) for term, begin in placed(cost, call.start)]
     part = kernel.module.rsplit(".", 1)[-1]
-    name = kernel.operators[0] if not part or part.isdigit() else part  # "0" of model.layers.0 says less than the operator
+    if not part or part.isdigit():  # "0" of model.layers.0 says less than the operator
+        part = kernel.operators[0]
+    name = "attention" if kernel.what == "attention" else part
     return Bar(
         0,
         name,
@@ -290,9 +315,7 @@ def _bar(call: Call) -> Bar:
     )
 
 
-def _count(bars: list[Bar]) -> list[Bar]:
-    from dataclasses import replace
-
+def _count(bars: Iterable[Bar]) -> list[Bar]:
     return [replace(b, number=i) for i, b in enumerate(bars, start=1)]
 
 
@@ -312,8 +335,9 @@ def _finding(run: Run, bars: Sequence[Bar], what: str, whole: float) -> str:
         part += lasts
         if part > 0.6 * whole or len(most) == 3:
             break
+    count = sum(b.number > 0 for b in bars)
     return (
-        f"{run.plan.machine}, {what}: {format_seconds(whole)} in {len(bars)} kernel{'s' * (len(bars) != 1)}, {_part(seconds, whole)} of it in kernels "
+        f"{run.plan.machine}, {what}: {format_seconds(whole)} in {count} kernel{'s' * (count != 1)}, {_part(seconds, whole)} of it in kernels "
         f"bound by {cause}; {listed(most)} take{'s' * (len(most) == 1)} {_part(part, whole)}"
     )
 
