@@ -73,6 +73,8 @@ def main(args) -> int:
     from labkit.machines import compare
 
     layer = _layer(args.layer)
+    if args.out is not None:
+        _writable(args.out)
     try:
         machines, notes = chosen(args.on, args.stack)
         graph = captured(args)
@@ -89,10 +91,7 @@ def main(args) -> int:
     lost = compare_report.losses(found, able) if args.unsupported else []
     compare_report.show(console(), found, args, notes=notes, lost=lost, blocks=blocks if args.layer is not None else {})
     if args.out is not None:
-        try:
-            pages = compare_report.write(args.out, found, able, args, machines, layer=layer, lost=lost)
-        except OSError as error:
-            raise CommandError(f"--out {args.out}: {error.strerror or error}: name a folder that can be written", 2) from None
+        pages = compare_report.write(args.out, found, able, args, machines, layer=layer, lost=lost)
         print(f"Written: {pages[0]}, and beside it {', '.join(page.name for page in pages[1:])}")
     return 0
 
@@ -103,6 +102,14 @@ def _layer(given: str | None) -> int | str:
     if not re.fullmatch(r"\d+", given):
         raise CommandError(f"--layer {given}: expected the number of a layer, from 0", 2)
     return int(given)
+
+
+def _writable(out: Path) -> None:
+    """Makes the folder, before minutes are spent on what could not be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out {out}: {error.strerror or error}: name a folder that can be made and written", 2) from None
 
 
 def _blocks(found, layer) -> dict:
@@ -174,7 +181,9 @@ def saying(what: str, after_s: float = SLOW_S):
 def as_options(text: str) -> str:
     """A message of the library in the words of the command line."""
     text = re.sub(r"weights='(\w+)'", r"--weights \1", text)
-    text = text.replace("expected None or one of", "expected one of").replace("check_memory=False prices it as if it did", "--ignore-memory prices it as if it did")
+    text = text.replace("expected None or one of", "expected one of").replace(
+        "check_memory=False prices it as if it did", "--ignore-memory prices it as if it did"
+    )
     return re.sub(
         r"^(phase|dtype|batch|tokens|weights|stack) = '?([^':]*)'?:",
         r"--\1 \2:",

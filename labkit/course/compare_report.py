@@ -148,8 +148,7 @@ def as_json(found: Comparison, args, lost) -> str:
 
 
 def write(out: Path, found: Comparison, able: Comparison, args, machines, *, layer, lost) -> list[Path]:
-    """compare.html, compare.json and the traces, in this order. Raises OSError where they cannot be written."""
-    out.mkdir(parents=True, exist_ok=True)
+    """compare.html, compare.json and the traces, in this order, in a folder that exists. Raises OSError where they cannot be written."""
     pages = {
         "compare.html": as_html(found, able, args, machines, layer=layer, lost=lost),
         "compare.json": as_json(found, args, lost),

@@ -53,7 +53,10 @@ def time_by_cause(
         if share:
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
             axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
-        axes.set_xlabel("modelled time, share of each machine's own" if share else f"modelled time ({unit})")
+        if runs:
+            axes.set_xlabel("modelled time, share of each machine's own" if share else f"modelled time ({unit})")
+        else:
+            axes.set_xticks([])
         title_above(fig, title or _fastest(comparison))
         legend_below(fig, legend_handles(comparison.causes))
         fig.draw_without_rendering()
@@ -322,8 +325,8 @@ def _bound_marks(lines) -> list:
 def _scaling(lines, x_name: str) -> str:
     changed = [(machine, x, bound) for machine, points in lines.items() for x, _, bound in _turns(points)]
     if changed:
-        machine, x, bound = changed[0]
-        return f"{machine} is bound by {bound} from {x_name} {x:g} on"
+        said = [f"{machine} is bound by {bound} from {x_name} {x:g} on" for machine, x, bound in changed[:2]]
+        return ", ".join(said) + (f"; {len(changed) - 2} more changes" if len(changed) > 2 else "")
     machine, points = next(iter(lines.items()))
     growth, sizes = points[-1][1] / points[0][1], points[-1][0] / points[0][0]
     return f"{sizes:g} times the {x_name} takes {machine} {growth:.3g} times as long; no machine's bound changes"
@@ -340,7 +343,8 @@ def _changes(axes, lines) -> None:
     for points in lines.values():
         at = axes.transData.transform([(x, y) for x, y, _ in points])
         for (x0, y0), (x1, y1) in zip(at, at[1:], strict=False):
-            taken += [(x0 + (x1 - x0) * t / 12, y0 + (y1 - y0) * t / 12) for t in range(13)]
+            steps = max(int(math.hypot(x1 - x0, y1 - y0) / 3), 1)
+            taken += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
     boxes = []
     frame = axes.get_window_extent(renderer)
     for points in lines.values():

@@ -18,7 +18,7 @@ NARROWEST = 2.5
 """Pixels below which a kernel is not drawn on its own but together with its neighbours."""
 _MOST_NUMBERS, _MOST_ROWS, _MANY = 40, 300, 60
 _REFUSED = "black"
-_DENSE = "where a cause comes and goes too fast to see, the height is its share of the time"
+_DENSE = "the height of a jagged cause is its share of the time"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def gantt(
             _layers(axes, bars, first, size, 2.65)
         if dense:
             together = f"{together}; {_DENSE}" if together else _DENSE[0].upper() + _DENSE[1:]
-        axes.set_xlabel(f"{note}\n{textwrap.fill(together, 120) or ' '}")
+        axes.set_xlabel(f"{note}\n{textwrap.fill(together, 130)}".strip())
         return figure_with_text(fig, alt or _alt(run, bars, what, whole, title), _table(bars, unit, first))
 
 
@@ -137,7 +137,7 @@ def lane(axes, bars: Sequence[Bar], first: float, size: float, *, bottom: float,
         _numbers(axes, numbered, bottom + height, numbers_at)
     if not together:
         return ""
-    return f"{together} kernels of up to {format_seconds(longest)} are drawn together in {narrow} bar{'s' * (narrow > 1)}, each at its share; the table has every one"
+    return f"{together} kernels of up to {format_seconds(longest)} are drawn together in {narrow} bar{'s' * (narrow > 1)} (the table has all)"
 
 
 def _visible(axes, bars: Sequence[Bar], size: float) -> list[list[Bar]]:
@@ -218,7 +218,7 @@ def _numbers(axes, numbered: list[tuple[float, str, float]], top: float, level: 
 
 def _rows(axes, causes: list[str], whole: float, several: bool) -> None:
     """Lanes: the kernels from 0.15 to 2.05, causes below 0, each one high."""
-    axes.set_xlim(0, whole * 1.005)
+    axes.set_xlim(-0.003 * whole, whole * 1.005)
     axes.set_ylim(-len(causes) - 0.1, 2.6 + 0.6 * several)
     ticks = {1.1: "kernels"} | {-i - 0.5: cause for i, cause in enumerate(causes)} | ({2.87: "layer"} if several else {})
     axes.set_yticks(list(ticks), list(ticks.values()))
@@ -336,9 +336,10 @@ def _finding(run: Run, bars: Sequence[Bar], what: str, whole: float) -> str:
         if part > 0.6 * whole or len(most) == 3:
             break
     count = sum(b.number > 0 for b in bars)
+    take = f"; {listed(most)} take{'s' * (len(most) == 1)} {_part(part, whole)}" if len(names) > 1 else ""
     return (
         f"{run.plan.machine}, {what}: {format_seconds(whole)} in {count} kernel{'s' * (count != 1)}, {_part(seconds, whole)} of it in kernels "
-        f"bound by {cause}; {listed(most)} take{'s' * (len(most) == 1)} {_part(part, whole)}"
+        f"bound by {cause}{take}"
     )
 
 
