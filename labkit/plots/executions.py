@@ -336,8 +336,18 @@ def _turns(points) -> list[tuple[float, float, str]]:
     return [after for before, after in zip(points, points[1:], strict=False) if before[2] != after[2]]
 
 
+_AROUND = tuple(
+    (distance * x, distance * y, {-1: "right", 0: "center", 1: "left"}[x], {-1: "top", 0: "center", 1: "bottom"}[y])
+    for distance in (12, 26, 44)
+    for x, y in ((0, 1), (0, -1), (-1, 0), (1, 0), (1, -1), (-1, 1), (-1, -1), (1, 1))
+)
+"""Places for words beside a point: (points across, points up, alignments), the nearest first."""
+
+
 def _changes(axes, lines) -> None:
     """Words at the points where the bound changes, where they cover neither a line's points nor each other."""
+    from matplotlib.text import Text
+
     renderer = axes.figure.canvas.get_renderer()
     taken = []
     for points in lines.values():
@@ -359,18 +369,15 @@ def _changes(axes, lines) -> None:
                 markeredgecolor=INK,
                 markeredgewidth=1.2,
             )
-            for across, up, ha, va in (
-                (0, 12, "center", "bottom"),
-                (0, -12, "center", "top"),
-                (12, -10, "left", "top"),
-                (-12, 10, "right", "bottom"),
-                (12, -26, "left", "top"),
-                (-12, 26, "right", "bottom"),
-            ):
-                made = axes.annotate(
-                    f"now {bound}", (x, seconds), xytext=(across, up), textcoords="offset points", ha=ha, va=va, fontsize=9
+            for across, up, ha, va in _AROUND:
+                far = (
+                    {"arrowprops": {"arrowstyle": "-", "color": QUIET, "linewidth": 0.7}} if max(abs(across), abs(up)) > 20 else {}
                 )
-                box = made.get_window_extent(renderer)
+                made = axes.annotate(
+                    f"now {bound}", (x, seconds), xytext=(across, up), textcoords="offset points", ha=ha, va=va, fontsize=9, **far
+                )
+                made.update_positions(renderer)
+                box = Text.get_window_extent(made, renderer)  # the words alone, without the line to the point
                 inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
                 if inside and not any(box.contains(*point) for point in taken) and not any(box.overlaps(other) for other in boxes):
                     boxes.append(box)

@@ -78,7 +78,7 @@ def gantt(
             _layers(axes, bars, first, size, 2.65)
         if dense:
             together = f"{together}; {_DENSE}" if together else _DENSE[0].upper() + _DENSE[1:]
-        axes.set_xlabel(f"{note}\n{textwrap.fill(together, 130)}".strip())
+        axes.set_xlabel(f"{note}\n{textwrap.fill(together, 105)}".strip())
         return figure_with_text(fig, alt or _alt(run, bars, what, whole, title), _table(bars, unit, first))
 
 
