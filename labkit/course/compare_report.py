@@ -175,7 +175,6 @@ def trace_names(runs) -> list[str]:
 def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost) -> str:
     """compare.html: the table, a sentence per machine, the figures with their tables, and every plan."""
     from labkit.course.compare_command import as_options
-    from labkit.plots import executions as pictures
 
     said = (
         [reading(run) for run in found.runs]
@@ -191,17 +190,8 @@ def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost)
             f"<p>{page_of.escape(VALIDATION)}</p>",
         )
     ]
-    far = max(run.seconds for run in found.runs) > pictures.FAR_APART * min(run.seconds for run in found.runs)
-    both = (False, True) if far else (False,)
-    figures = {
-        "Time by cause": [pictures.time_by_cause(found, share=share) for share in both],
-        "One block": [pictures.one_block(found.runs, layer=layer, share=share) for share in both],
-        "Bytes and FLOPs": [pictures.bytes_by_level(found), pictures.waste(found)],
-        "Over the batch": [pictures.sensitivity(sweep(args, machines), "batch")],
-    }
-    for run in found.runs:
-        figures[f"Timeline on {run.plan.machine}"] = [pictures.gantt(run, layer=layer), pictures.gantt(run, layer=None)]
-    parts += [page_of.section(title, *(made._repr_html_() for made in shown)) for title, shown in figures.items()]
+    shown = figures(found, sweep(args, machines), layer=layer)
+    parts += [page_of.section(title, *(made._repr_html_() for made in made_of)) for title, made_of in shown.items()]
     for run in found.runs:
         header = list(run.plan.rows()[0])
         table = page_of.table(f"{run.plan!r}"[1:-1], header, [list(row.values()) for row in run.plan.rows()])
@@ -216,6 +206,23 @@ def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost)
         f"{heading(found, args)}. All times are computed, none was measured.",
         *parts,
     )
+
+
+def figures(found: Comparison, by_batch: dict[int, Comparison], *, layer="middle") -> dict[str, list]:
+    """Title -> `FigureText`s: what compare.html and `labkit screens` show. by_batch: as `sweep` gives it."""
+    from labkit.plots import executions as pictures
+
+    far = max(run.seconds for run in found.runs) > pictures.FAR_APART * min(run.seconds for run in found.runs)
+    both = (False, True) if far else (False,)
+    found_figures = {
+        "Time by cause": [pictures.time_by_cause(found, share=share) for share in both],
+        "One block": [pictures.one_block(found.runs, layer=layer, share=share) for share in both],
+        "Bytes and FLOPs": [pictures.bytes_by_level(found), pictures.waste(found)],
+        "Over the batch": [pictures.sensitivity(by_batch, "batch")],
+    }
+    for run in found.runs:
+        found_figures[f"Timeline on {run.plan.machine}"] = [pictures.gantt(run, layer=layer), pictures.gantt(run, layer=None)]
+    return found_figures
 
 
 def sweep(args, machines) -> dict[int, Comparison]:

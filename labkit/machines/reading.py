@@ -42,7 +42,7 @@ def remedy(run: Run) -> str:
             return f"{run.padding_waste:.0%} of the FLOPs issued are padding: shapes that fill the tiles, or a larger batch, would use them"
         return "the arithmetic itself is the limit: only a faster dtype, fewer FLOPs or more chips would help"
     if cause in ("host", "launch"):
-        count = f"{plan.count} kernels are started one by one"
+        count = f"{plan.count} kernels are started one by one" if plan.count != 1 else "1 kernel is started"
         if "eager" in str(plan.options.get("stack")):
             return f"{count}: fusing them (another --stack) or more work in each (a larger batch) would help"
         return f"{count}: more work in each (a larger batch) or recording them once and replaying them would help"
