@@ -187,11 +187,14 @@ def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost)
             "Overview",
             page_of.table(heading(found, args), COLUMNS, rows(found, args)),
             listed,
-            f"<p>{page_of.escape(VALIDATION)}</p>",
+            re.sub(r"`(.+?)`", r"<code>\1</code>", f"<p>{page_of.escape(VALIDATION)}</p>"),
         )
     ]
     shown = figures(found, sweep(args, machines), layer=layer)
-    parts += [page_of.section(title, *(made._repr_html_() for made in made_of)) for title, made_of in shown.items()]
+    parts += [
+        page_of.section(title, *(f'<div class="wide">{made._repr_html_()}</div>' for made in made_of))
+        for title, made_of in shown.items()
+    ]
     for run in found.runs:
         header = list(run.plan.rows()[0])
         table = page_of.table(f"{run.plan!r}"[1:-1], header, [list(row.values()) for row in run.plan.rows()])

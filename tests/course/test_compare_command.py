@@ -262,3 +262,13 @@ def test_the_defaults_name_one_product_of_each_system_that_has_a_model():
 def test_a_stack_that_one_product_lacks_is_said_and_its_default_is_used():
     chosen, notes = compare_command.chosen(["host"], ["compiled"])
     assert [m.stack for m in chosen] == ["compiled"] and notes == []
+
+
+def test_the_readme_shows_what_the_command_prints(capsys):
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    words, output = re.search(r"`labkit (compare [^`\n]*)`:\n\n```\n(.*?)\n```", text, re.S).groups()
+    assert cli.main(words.split()) == 0
+    shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip()
+    assert shown == output
