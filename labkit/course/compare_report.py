@@ -31,16 +31,16 @@ def losses(found: Comparison, able: Comparison) -> list[Refusal]:
 
 
 def rows(found: Comparison, args) -> list[tuple[str, ...]]:
-    """The cells of `COLUMNS`, a row per machine."""
+    """The cells of `COLUMNS`, a row per machine; causes of less than half a percent are left out."""
     made = []
     for run in found.runs:
         total = run.seconds
-        causes = sorted(((c, s) for c, s in run.time_by_cause.items() if s > 0), key=lambda entry: -entry[1])
+        causes = sorted(((c, s) for c, s in run.time_by_cause.items() if s >= 0.005 * total), key=lambda entry: -entry[1])
         shares = ", ".join(f"{LOOK[cause][2]} {percent(seconds / total)}" for cause, seconds in causes)
         made.append(
             (
                 run.plan.machine, format_seconds(total), f"{tokens_per_s(run, args):,.4g}" if tokens_per_s(run, args) < 1e4 else f"{tokens_per_s(run, args):,.0f}",
-                run.bound, shares, f"{run.bytes_by_level.get('offchip', 0.0) / 1e9:.3g}", percent(run.padding_waste), f"{run.plan.count}",
+                LOOK[run.bound][2], shares, f"{run.bytes_by_level.get('offchip', 0.0) / 1e9:.3g}", percent(run.padding_waste), f"{run.plan.count}",
             )
         )  # fmt: skip
     return made
@@ -56,6 +56,7 @@ def heading(found: Comparison, args) -> str:
 
 def show(console, found: Comparison, args, *, notes, lost, blocks) -> None:
     """The terminal's output."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
@@ -64,19 +65,23 @@ def show(console, found: Comparison, args, *, notes, lost, blocks) -> None:
     def say(text: str) -> None:
         console.print(Text(text), soft_wrap=False)
 
-    table = Table(show_edge=False, title=heading(found, args), title_justify="left")
-    for name in COLUMNS:
-        table.add_column(
-            name, overflow="fold", justify="right" if name in ("time", "tokens/s", "off-chip GB", "padding", "kernels") else "left"
-        )
-    for cells in rows(found, args):
+    made = rows(found, args)
+    table = Table(
+        title=heading(found, args), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
+    )
+    for i, name in enumerate(COLUMNS):
+        if name in ("machine", "bound", "time by cause"):  # folded between words, never inside one
+            table.add_column(name, min_width=max(len(word) for cells in made for word in cells[i].split()))
+        else:
+            table.add_column(name.replace(" GB", "\nGB"), justify="right", no_wrap=True)
+    for cells in made:
         table.add_row(*map(Text, cells))
     console.print(table)
     say("")
     for run in found.runs:
         say(reading(run))
     for name, why in found.refused.items():
-        say(f"{name} refuses: {as_options(why)}.")
+        say(f"{name} refuses: {as_options(why).rstrip('.')}.")
     for line in (*notes, *map(str, lost)):
         say(line if line.endswith(".") else f"{line}.")
     for run in found.runs if args.plan else ():

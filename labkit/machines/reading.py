@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from labkit.bench.units import format_seconds
-from labkit.machines.plan import Run
+from labkit.machines.plan import Kernel, Plan, Run
 
 _PADDING = 0.1  # a share of padded FLOPs below which better shapes would hardly be noticed
 _MOST = 0.5
@@ -64,13 +64,27 @@ def _fewer_bytes(run: Run) -> str:
         return f"weights are {min(weights, 1):.0%} of the bytes: a larger batch shares them{narrower}"
     if cache >= _MOST:
         return f"the cache is {min(cache, 1):.0%} of the bytes: fewer KV heads, a narrower cache or shorter sequences would help"
-    rest = max(1 - weights - cache, 0)
     helps = (
-        "fusing (another --stack) keeps them on the chip"
+        "fusing (another --stack) would keep them"
         if "eager" in str(plan.options.get("stack"))
-        else "larger tiles and more fusion keep them on the chip"
+        else "more fusion or larger tiles would keep them"
     )
-    return f"{rest:.0%} of the bytes are neither weights nor cache but intermediate results: {helps}"
+    rest = f"{max(1 - weights - cache, 0):.0%} of the bytes are intermediate results, or operands that are read again"
+    return f"{rest}, most of them in {_busiest(plan)}: {helps} on the chip"
+
+
+def _busiest(plan: Plan) -> str:
+    """The kernel that moves the most bytes beyond what it reads of weights and caches."""
+    graph = plan.graph
+
+    def other(kernel: Kernel) -> float:
+        stored = sum(
+            n for name, n in kernel.reads.items() if name in graph.tensors and graph.tensors[name].role in ("weight", "kv_cache")
+        )
+        return max(kernel.cost.bytes.get("offchip", 0.0) - stored, 0.0) * kernel.repeat
+
+    most = max(plan.kernels, key=other)
+    return f"{most.module.rsplit('.', 1)[-1] or most.name} ({most.label})"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def test_the_table_says_time_rate_bound_traffic_and_kernels_in_100_columns(capsy
     assert max(map(len, shown.splitlines())) <= 100
     eager, compiled = small("host", machine("host", "compiled"), batch=3).runs
     for run in (eager, compiled):
-        assert f"│ {run.plan.count:>7} " in shown and f" {3 / run.seconds:,.0f} " in shown  # three new tokens a step
+        assert re.search(rf" {run.plan.count} *$", shown, re.M) and f" {3 / run.seconds:,.0f} " in shown  # three new tokens a step
         assert run.bound in shown and f"({run.plan.options['stack']})" in shown
     assert "tiny decode, batch 3, 32 tokens in the cache, float32: modelled" in shown
     assert shown.count("would remain") == 2 and "see `labkit validate`" in shown

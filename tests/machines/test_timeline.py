@@ -93,7 +93,7 @@ def test_without_a_cause_what_hid_behind_it_decides():
             {"weight_bytes": 20, "cache_bytes": 70},
             "the cache is 70% of the bytes",
         ),
-        ("off-chip memory", {"bytes": {"offchip": 100.0}}, {"weight_bytes": 20}, "80% of the bytes are neither weights nor cache"),
+        ("off-chip memory", {"bytes": {"offchip": 100.0}}, {"weight_bytes": 20}, "80% of the bytes are intermediate results, or operands that are read again, most of them in k (k)"),
         ("matrix unit", {"useful_flops": 1.0, "issued_flops": 4.0}, {}, "75% of the FLOPs issued are padding"),
         ("matrix unit", {"useful_flops": 4.0, "issued_flops": 4.0}, {}, "the arithmetic itself is the limit"),
         ("launch", {}, {}, "1 kernel is started: fusing"),
