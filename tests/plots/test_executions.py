@@ -64,6 +64,9 @@ def comparison(*runs, refused=None):
 
 
 ONE = run_of(kernel(0))
+NUMBERED = run_of(
+    *(kernel(i, term(list(CAUSES)[i % 8], 1000 if i in (0, 14) else 6), module=f"layers.0.part_{i}") for i in range(15))
+)
 MANY = run_of(*(kernel(i, term(list(CAUSES)[i % 8], 0.3 + (i * 37 % 101))) for i in range(500)))
 NOTHING = run_of(kernel(0, term("off-chip memory", 0), term("latency", 0, overlaps=False)), kernel(1))
 REFUSED = run_of(kernel(0), kernel(1, term("host", 30, overlaps=False), refused="X1 has no kernel for aten.mm"), kernel(2))
@@ -80,6 +83,7 @@ FIGURES = {
     "time, every cause": lambda: executions.time_by_cause(comparison(MANY)),
     "gantt, one kernel": lambda: executions.gantt(ONE),
     "gantt, 500 kernels": lambda: executions.gantt(MANY),
+    "gantt, numbers": lambda: executions.gantt(NUMBERED),
     "gantt, nothing": lambda: executions.gantt(NOTHING),
     "gantt, refused": lambda: executions.gantt(REFUSED),
     "gantt, layer": lambda: executions.gantt(layered()),
@@ -266,3 +270,9 @@ def test_a_real_run_in_figures():
     made = executions.one_block(found.runs)
     assert len(made.table) == sum(len(gantt_module.block(run)[0]) for run in found.runs)
     assert [row["machine"] for row in executions.time_by_cause(found).table] == [run.plan.machine for run in found.runs]
+
+
+def test_kernels_too_narrow_for_a_name_have_a_number_each(drawn):
+    executions.gantt(NUMBERED)
+    said = [text for text, _ in drawn[0][0]]
+    assert [number for number in said if number.isdigit() and number != "0"][:13] == [str(i) for i in range(2, 15)]
