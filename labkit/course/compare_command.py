@@ -113,7 +113,7 @@ def _writable(out: Path) -> None:
 
 
 def _blocks(found, layer) -> dict:
-    from labkit.plots.gantt import block
+    from labkit.plots.bars import block
 
     try:
         return {run.plan.machine: block(run, layer)[0] for run in found.runs}

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from labkit.bench.units import format_seconds, time_unit
 from labkit.machines.plan import Run
 
-from .gantt import Bar, block, handles_of, lane
+from .bars import Bar, block
+from .gantt import handles_of, lane
 from .style import FigureText, figure, figure_with_text, legend_below, title_above
 
 FAR_APART = 10

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 from labkit.bench.units import format_seconds, time_unit
 from labkit.machines.kernel import CAUSES
 from labkit.machines.plan import Run
-from labkit.machines.timeline import Call, calls, placed
 
+from .bars import Bar, block
 from .causes import LOOK, bar, legend_handles, percent, pixels, spread, text_size, word
+from .memories import amount
 from .style import GRID, INK, QUIET, FigureText, figure, figure_with_text, legend_below, title_above
 
 NARROWEST = 2.5
@@ -19,27 +20,6 @@ NARROWEST = 2.5
 _MOST_NUMBERS, _MOST_ROWS, _MANY = 40, 300, 60
 _REFUSED = "black"
 _DENSE = "the height of a jagged cause is its share of the time"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A kernel as it is drawn. number: its key in the table; spans: (cause, start, seconds) of its terms; refused: why the host runs it."""
-
-    number: int
-    name: str
-    operators: str
-    start: float
-    seconds: float
-    bound: str
-    why: str
-    spans: tuple[tuple[str, float, float], ...]
-    layer: int | None = None
-    refused: str = ""
-
-    @property
-    def end(self) -> float:
-        """Seconds."""
-        return self.start + self.seconds
 
 
 def gantt(
@@ -63,7 +43,7 @@ def gantt(
     first, last = bars[0].start, max(b.end for b in bars)
     whole = last - first
     unit = size, unit_name = time_unit(whole)
-    causes = [cause for cause in CAUSES if any(c == cause and s > 0 for b in bars for c, _, s in b.spans)]
+    causes = [cause for cause in CAUSES if any(c == cause and s > 0 for b in bars for c, _, s, _ in b.spans)]
     several = len({b.layer for b in bars if b.layer is not None}) > 1
     with figure(width=9.6, height=2.5 + 0.3 * len(causes) + 0.25 * several) as (fig, axes):
         _rows(axes, causes, whole / size, several)
@@ -84,12 +64,19 @@ def gantt(
 
 def _cause(axes, bars: Sequence[Bar], cause: str, first: float, size: float, bottom: float) -> bool:
     """The lane of a cause: its spans or, where they are too narrow and many, the share of the time that it takes, over time. True for that."""
-    spans = [(begin - first, lasts) for b in bars for c, begin, lasts in b.spans if c == cause and lasts > 0]
+    spans = [(begin - first, lasts) for b in bars for c, begin, lasts, _ in b.spans if c == cause and lasts > 0]
     narrow = sum(pixels(axes, lasts / size) < NARROWEST for _, lasts in spans)
     if narrow < _MANY:
         least = pixels_to_data(axes, 1.0)
         for begin, lasts in spans:
             bar(axes, begin / size, max(lasts / size, least), bottom, 0.7, cause, linewidth=0.3)
+        for b in bars:
+            for c, begin, lasts, detail in b.spans if b.refused else ():
+                if c == cause and lasts > 0:
+                    bar(axes, (begin - first) / size, lasts / size, bottom, 0.7, cause, edgecolor=_REFUSED, linewidth=1.0)
+                said = _short(detail)
+                if c == cause and said and text_size(axes, said)[0] + 8 <= pixels(axes, lasts / size):
+                    word(axes, (begin - first + lasts / 2) / size, bottom + 0.35, said)
         return False
     whole = max(b.end for b in bars) - first
     count = max(int(pixels(axes, whole / size) / 5), 1)
@@ -106,6 +93,11 @@ def _cause(axes, bars: Sequence[Bar], cause: str, first: float, size: float, bot
     )
     axes.plot([0, whole / size], [bottom, bottom], color=GRID, linewidth=0.7)
     return True
+
+
+def _short(detail: str) -> str:
+    """The amount in a term's formula without the rate: "33.6 MB to the host"."""
+    return re.sub(r"^([\d,]+) B\b", lambda found: amount(int(found[1].replace(",", "")), "B"), detail.split(" / ")[0])
 
 
 def pixels_to_data(axes, count: float) -> float:
@@ -233,17 +225,20 @@ def _layers(axes, bars: Sequence[Bar], first: float, size: float, level: float) 
     for b in bars:
         if b.layer is not None:
             edges.setdefault(b.layer, [b.start, b.end])[1] = b.end
-    named = {}
+    room = {number: pixels(axes, (end - begin) / size) for number, (begin, end) in edges.items()}
+    step = next(
+        (n for n in (1, 2, 5, 10, 20, 50) if all(text_size(axes, str(i))[0] + 6 <= n * room[i] for i in edges if i % n == 0)), 100
+    )
     for number, (begin, end) in edges.items():
-        left, right = (begin - first) / size, (end - first) / size
-        for edge in {left, right}:
-            axes.plot([edge, edge], [2.05, level + 0.4], color=INK, linewidth=0.7)
-        named[number] = ((left + right) / 2, pixels(axes, right - left))
-    for form in ("layer {}", "{}"):
-        if all(text_size(axes, form.format(number))[0] + 3 <= room for number, (_, room) in named.items()):
-            for number, (at, _) in named.items():
-                axes.text(at, level + 0.02, form.format(number), ha="center", va="bottom", fontsize=9)
-            return
+        if number % step == 0:
+            left, right = (begin - first) / size, (end - first) / size
+            axes.plot([left, left], [2.05, level + 0.4], color=INK, linewidth=0.7)
+            if step == 1:
+                axes.text((left + right) / 2, level + 0.02, str(number), ha="center", va="bottom", fontsize=9)
+            else:
+                axes.text(left + pixels_to_data(axes, 3), level + 0.02, str(number), ha="left", va="bottom", fontsize=9)
+    last = (max(end for _, end in edges.values()) - first) / size
+    axes.plot([last, last], [2.05, level + 0.4], color=INK, linewidth=0.7)
 
 
 def handles_of(bars: Sequence[Bar], causes: Sequence[str] = ()) -> list:
@@ -254,29 +249,6 @@ def handles_of(bars: Sequence[Bar], causes: Sequence[str] = ()) -> list:
     if any(b.refused for b in bars):
         handles.append(Patch(facecolor="white", edgecolor=_REFUSED, linewidth=1.6, label="refused: the host runs it"))
     return handles
-
-
-def block(run: Run, layer: int | str | None = "middle") -> tuple[list[Bar], str]:
-    """The kernels of a layer (see `gantt`), and what that is in words. Raises ValueError for a layer that the run does not have."""
-    every = calls(run)
-    layers = list(dict.fromkeys(call.layer for call in every if call.layer is not None))
-    if layer in (None, "all") or (layer == "middle" and not layers):
-        fixed, now = [], 0.0
-        for term in run.plan.fixed:
-            if term.seconds:
-                fixed.append(
-                    Bar(0, "once per call", "", now, term.seconds, term.cause, term.detail, ((term.cause, now, term.seconds),))
-                )
-            now += term.seconds
-        return [*fixed, *_count(map(_bar, every))], "the whole run"
-    number = layers[len(layers) // 2] if layer == "middle" else layer
-    if number not in layers:
-        has = f"repeated layers {layers[0]} to {layers[-1]}" if layers else "no repeated layers"
-        raise ValueError(f"layer = {layer!r}: {run.plan.machine} has {has}; None shows the whole run")
-    chosen = [call for call in every if call.layer == number]
-    if len(chosen) > 1:  # what runs once but inside the layer belongs to the picture
-        chosen = list(every[every.index(chosen[0]) : every.index(chosen[-1]) + 1])
-    return _count([_bar(call) for call in chosen]), next((call.path for call in chosen if call.path), "") or f"layer {number}"
 
 
 def _window(run: Run, layer, start, seconds) -> tuple[list[Bar], str]:
@@ -292,31 +264,6 @@ def _window(run: Run, layer, start, seconds) -> tuple[list[Bar], str]:
         )
     skipped = inside[0].start - bars[0].start
     return inside, f"{what}, {format_seconds(skipped)} after its start" if skipped else f"the beginning of {what}"
-
-
-def _bar(call: Call) -> Bar:
-    kernel, cost = call.kernel, call.kernel.cost
-    spans = [(term.cause, begin, term.seconds) for term, begin in placed(cost, call.start)]
-    part = kernel.module.rsplit(".", 1)[-1]
-    if not part or part.isdigit():  # "0" of model.layers.0 says less than the operator
-        part = kernel.operators[0]
-    name = "attention" if kernel.what == "attention" else part
-    return Bar(
-        0,
-        name,
-        kernel.label,
-        call.start,
-        call.seconds,
-        cost.bound,
-        "; ".join(kernel.reasons),
-        tuple(spans),
-        call.layer,
-        kernel.refused,
-    )
-
-
-def _count(bars: Iterable[Bar]) -> list[Bar]:
-    return [replace(b, number=i) for i, b in enumerate(bars, start=1)]
 
 
 def _shares(bars: Sequence[Bar], key) -> dict[str, float]:

@@ -69,7 +69,11 @@ NUMBERED = run_of(
 )
 MANY = run_of(*(kernel(i, term(list(CAUSES)[i % 8], 0.3 + (i * 37 % 101))) for i in range(500)))
 NOTHING = run_of(kernel(0, term("off-chip memory", 0), term("latency", 0, overlaps=False)), kernel(1))
-REFUSED = run_of(kernel(0), kernel(1, term("host", 30, overlaps=False), refused="X1 has no kernel for aten.mm"), kernel(2))
+REFUSED = run_of(
+    kernel(0),
+    kernel(1, Term("host", 30 * US, "33,554,432 B to the host / 31.5 GB/s", "test", False), refused="X1 has no kernel for aten.mm"),
+    kernel(2),
+)
 LONG = {
     "T4 (eager)": "model decode does not fit: 140.1 GB of weights and 2 GB of cache, and NVIDIA T4 has 16.0 GB. What would: 9 of them, each with a part of the model"
 }
@@ -203,7 +207,12 @@ def test_a_layer_that_is_not_there_is_an_error_that_says_which_are():
 def test_a_kernel_that_the_host_runs_says_so_in_the_words_of_the_figure(drawn):
     made = executions.gantt(REFUSED)
     said = {text for text, _ in drawn[0][0]}
-    assert "mm\nrefused\nhost" in said and "refused: the host runs it" in said and "runs on the host" in made.alt
+    assert (
+        "mm\nrefused\nhost" in said
+        and "33.6 MB to the host" in said
+        and "refused: the host runs it" in said
+        and "runs on the host" in made.alt
+    )
 
 
 def test_narrow_kernels_are_drawn_together_and_the_figure_says_how_many(drawn):
