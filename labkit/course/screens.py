@@ -73,6 +73,9 @@ def main(args) -> int:
             pictures.groups["JupyterLab"] = jupyterlab(browser, lab, out / "pages" / lab / "jupyterlab")
             made.append(pictures)
         browser.close()
+    if not args.lab:
+        print("labkit compare: figures", flush=True)
+        made.append(comparison_figures(out / "pages" / "compare"))
     write_index(out, made)
     print(f"Pictures: {out / 'index.html'}")
     return 1 if failed else 0
@@ -151,6 +154,27 @@ def figures(notebook: Path, folder: Path) -> list[tuple[Path, str]]:
                 alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
                 found.append((file, f"{cell.id}: {alt or 'NO ALT TEXT'}"))
     return found
+
+
+def comparison_figures(folder: Path) -> Pictures:
+    """The figures of `labkit compare` for its default machines, decode and prefill, and with an operator that they cannot run."""
+    from labkit.course import cli, compare_command, compare_report
+    from labkit.machines import compare
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = Pictures("labkit compare")
+    for words in (("--phase", "decode"), ("--phase", "prefill"), ("--phase", "decode", "--unsupported", "silu")):
+        args = cli.make_parser("compare").parse_args(["compare", "llama-3.2-1b", *words])
+        machines, _ = compare_command.chosen(args.on, args.stack)
+        found = compare(compare_command.captured(args), machines, unsupported=tuple(args.unsupported))
+        group = pictures.groups.setdefault(" ".join(words), [])
+        for title, made in compare_report.figures(found, compare_report.sweep(args, machines)).items():
+            for number, one in enumerate(made, start=1):
+                file = folder / re.sub(r"[^A-Za-z0-9]+", "-", f"{' '.join(words)} {title} {number}".strip("- ")).lower()
+                file = file.with_suffix(".png")
+                file.write_bytes(one.png)
+                group.append((file, f"{title}: {one.alt}"))
+    return pictures
 
 
 def jupyterlab(browser, lab: str, folder: Path) -> list[tuple[Path, str]]:
