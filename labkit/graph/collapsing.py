@@ -271,6 +271,8 @@ class _Builder:
             if origin is None or origin == target:
                 return
             text = str(seen.spec)
+            if seen.part:
+                text += f"  {seen.part}"
             told = not seen.source and str(self.graph.tensors[seen.tensor]) == text  # the node of a tensor says its shape itself
             role = role or self.graph.tensors[seen.tensor].role
             key = (origin, seen.tensor, text, "" if role == "output" else role)

@@ -178,7 +178,7 @@ def draw(
 
 def _title(graph: OpGraph, scene: Scene) -> str:
     drawn = sum(1 for node in scene.nodes.values() if node.ops and node.kind != "module")
-    times = f", {graph.count:,} runs of them" if graph.count != len(graph.ops) else ""
+    times = f" ({graph.count:,} runs)" if graph.count != len(graph.ops) else ""
     return f"{graph.name}: {len(graph.ops)} operators{times}; {drawn} drawn one by one"
 
 

@@ -11,11 +11,12 @@ from labkit.graph.spec import Op, OpGraph, TensorSpec
 @dataclass(frozen=True)
 class Seen:
     """A tensor as a reader sees it. source: the operator that it comes from, "" for one from outside (or made by operators that are not shown);
-    tensor: its name there; spec: with the shape that hidden views gave it."""
+    tensor: its name there; spec: with the shape that hidden views gave it; part: which elements, where a view took some of them."""
 
     source: str
     tensor: str
     spec: TensorSpec
+    part: str = ""
 
 
 @dataclass
@@ -48,7 +49,9 @@ def shown(graph: OpGraph, *, views: bool, constants: bool) -> Shown:
         elif not views and is_view(graph, op):
             found.hidden[op.name] = "view"
             origin = _written(graph, op, after) or seen[op.inputs[0]]
-            seen.update({spec.name: Seen(origin.source, origin.tensor, spec) for spec in specs})
+            for i, spec in enumerate(specs):
+                part = " ".join(filter(None, (origin.part, _part(graph, op, i))))
+                seen[spec.name] = Seen(origin.source, origin.tensor, spec, part)
             waits[op.name] = after
         else:
             found.ops.append(op)
@@ -67,6 +70,22 @@ def is_view(graph: OpGraph, op: Op) -> bool:
     if not op.inputs or not op.outputs or op.writes:
         return False
     return kind_of(op.operator) == "view" or all(spec.alias_of for spec in graph.specs(op.outputs))
+
+
+def _part(graph: OpGraph, op: Op, index: int) -> str:
+    """Which elements of its operand a view has: "dim 1: 0 to 4", "2 of 3"; "" for all of them."""
+    if len(op.outputs) > 1:
+        return f"{index + 1} of {len(op.outputs)}"
+    read, made = (graph.tensors[name] for name in (op.inputs[0], op.outputs[0]))
+    if op.operator in ("slice", "narrow", "select") and made.elements != read.elements:
+        dim, *where = op.args[1:] or (0, 0)
+        if op.operator == "select":
+            return f"dim {dim}: {where[0] if where else 0}"
+        start, stop = where[0] if where else 0, where[1] if len(where) > 1 else ""
+        if op.operator == "narrow":
+            stop = start + stop
+        return f"dim {dim}: {start} to {stop if isinstance(stop, int) and stop < 2**62 else 'end'}"
+    return ""
 
 
 def _written(graph: OpGraph, op: Op, after: list[str]) -> Seen | None:

@@ -17,13 +17,15 @@ SWEEPS = 12
 
 @dataclass(frozen=True)
 class Link:
-    """An edge between nodes by number. net: edges of one net leave `tail` together. ports: where it meets both, in 0 .. 1 of their breadth."""
+    """An edge between nodes by number. net: edges of one net leave `tail` together. ports: where it meets both, in 0 .. 1 of their breadth.
+    weight: how much it wants to be straight; pull: how much it wants to be short, None for the same."""
 
     tail: int
     head: int
     net: Hashable
     weight: int = 1
     ports: tuple[float, float] = (0.5, 0.5)
+    pull: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,91 @@ def ranks(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Se
     """Layer of each node. `first` share layer 0 with nobody, `last` the last one. Raises ValueError for a cycle."""
     top, bottom = set(first), set(last)
     place = [count if i in top else count + 1 if i in bottom else i for i in range(count)]
-    edges = [(place[link.tail], place[link.head], 1, link.weight) for link in links]
-    edges += [(count, i, 1, 0) for i in range(count) if place[i] == i and top]
-    edges += [(i, count + 1, 1, 0) for i in range(count) if place[i] == i and bottom]
-    if top and bottom:
-        edges.append((count, count + 1, 1, 1))
+    edges = [(place[link.tail], place[link.head], 1, 1000 * (link.weight if link.pull is None else link.pull)) for link in links]
+    # Of layers that make the edges equally short, the earliest: a weight that no sum of edges reaches.
+    edges += [(count, place[i], 0 if i in bottom else 1, 1) for i in range(count) if i not in top]
+    edges += [(place[i], count + 1, 1, 0) for i in range(count) if i not in bottom]
     found = solve(count + 2, edges)
-    return [found[place[i]] for i in range(count)]
+    least = min((found[place[i]] for i in range(count)), default=0)
+    return [found[place[i]] - least for i in range(count)]
+
+
+def layered(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Sequence[int] = ()) -> Layered:
+    """Layers, dummies and order of nodes 0 .. count - 1. Raises ValueError for a cycle."""
+    return ordered(dummies(count, links, ranks(count, links, first, last)))
+
+
+def dummies(count: int, links: Sequence[Link], rank: Sequence[int]) -> Layered:
+    """Layers in the order of a depth-first search, long edges cut into segments."""
+    rank = list(rank)
+    segments: list[Link] = []
+    known: dict = {}
+    routes = []
+
+    def segment(link: Link) -> int:
+        key = (link.tail, link.head, link.net)
+        if key not in known:
+            known[key] = len(segments)
+            segments.append(link)
+        return known[key]
+
+    shared: dict = {}
+    for link in links:
+        if rank[link.head] <= rank[link.tail]:
+            raise ValueError(f"layer {rank[link.head]} of node {link.head} is not after layer {rank[link.tail]} of node {link.tail}")
+        at, out, route = link.tail, link.ports[0], []
+        for layer in range(rank[link.tail] + 1, rank[link.head]):
+            key = (link.tail, link.net, layer)
+            if key not in shared:
+                shared[key] = len(rank)
+                rank.append(layer)
+            inner = at >= count
+            route.append(segment(Link(at, shared[key], link.net, 8 if inner else max(2, link.weight), (out, 0.5))))
+            at, out = shared[key], 0.5
+        route.append(segment(Link(at, link.head, link.net, link.weight if at < count else max(2, link.weight), (out, link.ports[1]))))
+        routes.append(tuple(route))
+    layers: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
+    for node in _search(range(len(rank)), segments, forward=True):
+        layers[rank[node]].append(node)
+    return Layered(tuple(map(tuple, layers)), count, tuple(segments), tuple(routes))
+
+
+def _search(nodes: Sequence[int], segments: Sequence[Link], forward: bool) -> list[int]:
+    """The nodes in the order of a depth-first search along the segments, or against them."""
+    following: list[list[int]] = [[] for _ in nodes]
+    entered = [0] * len(nodes)
+    for link in segments:
+        tail, head = (link.tail, link.head) if forward else (link.head, link.tail)
+        following[tail].append(head)
+        entered[head] += 1
+    seen, found = [False] * len(nodes), []
+    for start in [i for i in nodes if not entered[i]]:
+        stack = [start]
+        while stack:
+            node = stack.pop()
+            if not seen[node]:
+                seen[node] = True
+                found.append(node)
+                stack.extend(reversed(following[node]))
+    return found
+
+
+def crossings(self) -> int:
+        """Pairs of segments that cross."""
+        return crossings(self.layers, self.segments)
+
+
+def ranks(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Sequence[int] = ()) -> list[int]:
+    """Layer of each node. `first` share layer 0 with nobody, `last` the last one. Raises ValueError for a cycle."""
+    top, bottom = set(first), set(last)
+    place = [count if i in top else count + 1 if i in bottom else i for i in range(count)]
+    edges = [(place[link.tail], place[link.head], 1, 1000 * (link.weight if link.pull is None else link.pull)) for link in links]
+    # Of layers that make the edges equally short, the earliest: a weight that no sum of edges reaches.
+    edges += [(count, place[i], 0 if i in bottom else 1, 1) for i in range(count) if i not in top]
+    edges += [(place[i], count + 1, 1, 0) for i in range(count) if i not in bottom]
+    found = solve(count + 2, edges)
+    least = min((found[place[i]] for i in range(count)), default=0)
+    return [found[place[i]] - least for i in range(count)]
 
 
 def layered(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Sequence[int] = ()) -> Layered:
@@ -138,8 +218,36 @@ def _not_greater(values: list, value) -> int:
 
 
 def ordered(start: Layered) -> Layered:
-    """The same layers in the order with the fewest crossings that the sweeps find: never more than at the start."""
-    layers = [list(layer) for layer in start.layers]
+    """The same layers in the order with the fewest crossings that the sweeps find: never more than at the start.
+
+    The sweeps begin at the order given, at that of a search against the edges, and at the mirror images of both; among results with equally
+    few crossings, the one with the shortest edges, and then the one that keeps nodes in the order of their numbers.
+    """
+    rank = {node: i for i, layer in enumerate(start.layers) for node in layer}
+    backward: list[list[int]] = [[] for _ in start.layers]
+    for node in _search(range(len(rank)), start.segments, forward=False):
+        backward[rank[node]].append(node)
+    given = [list(layer) for layer in start.layers]
+    beginnings = [given, backward, [layer[::-1] for layer in given], [layer[::-1] for layer in backward]]
+    results = [given, *(_swept(layers, start) for layers in beginnings)]
+    results += [[layer[::-1] for layer in layers] for layers in results]
+    best = min(results, key=lambda layers: (crossings(layers, start.segments), _spread(layers, start.segments), _turned(layers, start.count)))
+    return Layered(tuple(map(tuple, best)), start.count, start.segments, start.routes)
+
+
+def _spread(layers, segments: Sequence[Link]) -> float:
+    """How far segments run across, in places from the middles of their layers."""
+    place = {node: i - (len(layer) - 1) / 2 for layer in layers for i, node in enumerate(layer)}
+    return sum(abs(place[link.tail] - place[link.head]) for link in segments)
+
+
+def _turned(layers, count: int) -> int:
+    """Neighbours in a layer of which the first has the greater number."""
+    return sum(a > b for layer in layers for a, b in zip(layer, layer[1:], strict=False) if a < count and b < count)
+
+
+def _swept(begin, start: Layered) -> list[list[int]]:
+    layers = [list(layer) for layer in begin]
     width = sum(map(len, layers))
     up: list[list] = [[] for _ in range(width)]
     down: list[list] = [[] for _ in range(width)]
@@ -160,7 +268,7 @@ def ordered(start: Layered) -> Layered:
         found = crossings(layers, start.segments)
         if found < fewest:
             best, fewest = [list(layer) for layer in layers], found
-    return Layered(tuple(map(tuple, best)), start.count, start.segments, start.routes)
+    return best
 
 
 def _by_median(layer: list[int], fixed: list[int], near, flip: bool) -> None:

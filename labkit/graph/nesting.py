@@ -16,7 +16,9 @@ PAD, TITLE = 12, 26
 """Pixels between a box and what is in it, and on the side of its title."""
 LABEL = 14
 """Height of a text beside an edge."""
-LOOP = 20
+STEP = 12
+"""Half of what lies between two ports of a node, and the least between a port and a corner."""
+LOOP = 24
 """Room on each side of a repeated layer for the edge that leads back."""
 
 
@@ -31,6 +33,8 @@ class Item:
     ins: dict[str, int] = field(default_factory=dict)
     outs: dict[str, int] = field(default_factory=dict)
     fixed: bool = False
+    main_in: int | None = None
+    main_out: int | None = None
     margin: tuple[int, int, int] = (0, 0, 0)
     across: int = 0
     along: int = 0
@@ -171,7 +175,10 @@ class _Planner:
             known = item.outs if out else item.ins
             return known[net] / max(1, item.breadth) if item.fixed and net in known else 0.5
 
-        links = [Link(number[a], number[b], net, weight, (port(a, net, True), port(b, net, False))) for net, a, b, weight in pieces]
+        links = [
+            Link(number[a], number[b], net, weight, (port(a, net, True), port(b, net, False)), 4 if items[b].kind == "label" else 1)
+            for net, a, b, weight in pieces
+        ]
         first = [i for i, name in enumerate(names) if items[name].kind == "in"]
         last = [i for i, name in enumerate(names) if items[name].kind == "out"]
         layout = layered(len(names), links, first, last)
@@ -179,7 +186,7 @@ class _Planner:
         breadths = [items[name].breadth for name in names]
         breadths += [0] * (sum(map(len, layout.layers)) - len(names))
         for item in items.values():  # a node is as broad as its ports need
-            need = 14 * (1 + max(len(item.ins), len(item.outs))) + item.margin[2]
+            need = 2 * STEP * max(1, len(item.ins), len(item.outs)) + item.margin[2]
             if item.kind == "node" and item.breadth < need:
                 breadths[number[item.key]] = item.breadth = need
         offsets = {}
@@ -204,12 +211,19 @@ class _Planner:
         slots = known[link.net]
         if item.fixed:
             return slots
-        total = 1 + max((item.outs if out else item.ins).values())
-        return (item.breadth - item.margin[2]) * (slots + 1) // (total + 1)
+        breadth = item.breadth - item.margin[2]
+        main = item.main_out if out else item.main_in
+        centre = (len(known) - 1) / 2 if main is None else main
+        step = min(2 * STEP, (breadth / 2 - STEP) / max(centre, len(known) - 1 - centre, 0.5))
+        return int(breadth // 2 + (slots - centre) * step)
 
     def _ports(self, layout, names, items) -> None:
         """Numbers the ports of each node in the order in which its neighbours stand."""
         place = {node: k for layer in layout.layers for k, node in enumerate(layer)}
+        goes_on = {}  # label -> whether it stands right before a node
+        for link in layout.segments:
+            if link.tail < layout.count and items[names[link.tail]].kind == "label":
+                goes_on[link.tail] = goes_on.get(link.tail, False) or (link.head < layout.count and items[names[link.head]].kind == "node")
         for out in (True, False):
             ends: dict[int, dict[str, list[float]]] = {}
             for link in layout.segments:
@@ -222,6 +236,13 @@ class _Planner:
                     continue
                 ordered = sorted(nets, key=lambda net: (sum(nets[net]) / len(nets[net]), net))
                 (item.outs if out else item.ins).update({net: k for k, net in enumerate(ordered)})
+                # A chain runs through the middle of its nodes; what joins or leaves it for farther away does so beside it.
+                if out:
+                    near = {link.net for link in layout.segments if link.tail == node and goes_on.get(link.head, False)}
+                    item.main_out = ordered.index(*near) if len(near) == 1 else None
+                else:
+                    near = {link.net for link in layout.segments if link.head == node and link.tail < layout.count and link.weight >= 4}
+                    item.main_in = ordered.index(*near) if len(near) == 1 else None
 
     def _channels(self, key, items, names, layout, pieces, x, offsets, kinds) -> Group:
         """Positions along the flow, and the points of every piece."""
@@ -266,8 +287,9 @@ class _Planner:
             points.insert(0, (x[first.tail] + offsets[route[0]][0], start.along + start.length))
             points.append((x[final.head] + offsets[route[-1]][1], end.along))
             paths[net, a, b] = points
-        left = min((item.across for item in items.values()), default=0)
-        right = max((item.across + item.breadth for item in items.values()), default=0)
+        beside = [px for points in paths.values() for px, _ in points]  # a long edge may run outside of every item
+        left = min([item.across for item in items.values()] + [px - 6 for px in beside], default=0)
+        right = max([item.across + item.breadth for item in items.values()] + [px + 6 for px in beside], default=0)
         return self._framed(key, items, paths, left, right, length, layout.crossings)
 
     def _framed(self, key, items, paths, left, right, length, crossings) -> Group:
@@ -364,7 +386,7 @@ class _Planner:
         nth = sum(other.item == loop.item for other in self.scene.loops[:index])
         leave = self._port(loop.item, f"out {loop.leaving}", rectangles[loop.item], edges)
         enter = self._port(loop.item, f"in {loop.entering}", rectangles[loop.item], edges)
-        off = 9 + CLEAR * nth
+        off = 14 + CLEAR * nth
         far = x + breadth + off + 4
         return [(leave, y + length), (leave, y + length + off), (far, y + length + off), (far, y - off - 4), (enter, y - off - 4), (enter, y)]
 
