@@ -109,6 +109,7 @@ ROWS = [
     {"files", "guard", "paths", "versions"},
     {"models"},
     {"bench"},
+    {"graph"},
     {"machines"},
     {"landscape"},
     {"checks"},

@@ -10,6 +10,7 @@ import importlib
 _WHERE = {
     "OpGraph": "spec", "Op": "spec", "TensorSpec": "spec", "Ref": "spec", "Repeat": "spec", "Source": "spec",
     "capture": "capturing", "CaptureError": "tracing", "Execution": "execution",
+    "draw": "drawing", "GraphDrawing": "drawing",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

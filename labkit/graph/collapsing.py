@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from labkit.graph.hiding import Seen, Shown, shown
 from labkit.graph.modules import Part, grouped, matching
 from labkit.graph.operator_kinds import kind_of
-from labkit.graph.spec import Op, OpGraph, Ref
+from labkit.graph.spec import Op, OpGraph
+from labkit.graph.wording import bytes_text, call, cut, literals, si, summary
 
 MOST_NODES = 60
 """A default depth opens modules as long as no more operators and modules than this are drawn."""
-LONGEST = 30
-"""Characters of a name in a node; the start of longer ones is cut off, their whole is in the tooltip."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,14 @@ class Scene:
 
 
 def scene_of(
-    graph: OpGraph, *, collapse: Sequence[str], depth: int | None, weights: bool, views: bool, constants: bool, bound: Mapping[str, str]
+    graph: OpGraph,
+    *,
+    collapse: Sequence[str],
+    depth: int | None,
+    weights: bool,
+    views: bool,
+    constants: bool,
+    bound: Mapping[str, str],
 ) -> Scene:
     """What to draw; arguments as in `labkit.graph.drawing.draw`."""
     visible = shown(graph, views=views, constants=constants)
@@ -132,9 +138,15 @@ def _closed(root: Part, forced: set[str], depth: int) -> set[str]:
 
 
 class _Builder:
-    def __init__(self, graph: OpGraph, visible: Shown, closed: set[str], weights: bool, constants: bool, bound: Mapping[str, str], depth: int):
+    def __init__(
+        self, graph: OpGraph, visible: Shown, closed: set[str], weights: bool, constants: bool, bound: Mapping[str, str], depth: int
+    ):
         self.graph, self.visible, self.closed, self.bound = graph, visible, closed, bound
-        self.nodes_for = {"input", "output", "kv_cache", "activation"} | ({"weight"} if weights else set()) | ({"constant"} if constants else set())
+        self.nodes_for = (
+            {"input", "output", "kv_cache", "activation"}
+            | ({"weight"} if weights else set())
+            | ({"constant"} if constants else set())
+        )
         self.scene = Scene(depth=depth)
         self.node_of: dict[str, str] = {}  # operator -> key of its node
         self.costs = _costs(graph)
@@ -174,33 +186,40 @@ class _Builder:
         for seen in self.visible.reads[op.name]:
             if not seen.source and seen.spec.role not in self.nodes_for:
                 name = seen.tensor.removeprefix(near)
-                lines.append(f"{_cut(name)} {seen.spec}" if seen.spec.role == "weight" else f"constant {seen.spec}")
+                lines.append(f"{cut(name)} {seen.spec}" if seen.spec.role == "weight" else f"constant {seen.spec}")
         module = op.module.removeprefix(near)
         if module and op.module != path and not any(line.startswith(module) for line in lines):
-            lines.insert(0, f"in {_cut(module)}")
+            lines.insert(0, f"in {cut(module)}")
         if len(lines) > 4:
             lines[3:] = [f"and {len(lines) - 3} more operands"]
         if op.writes:
-            lines.append(f"writes {_cut(', '.join(op.writes))}")
+            lines.append(f"writes {cut(', '.join(op.writes))}")
         bound = self.bound.get(op.name, "")
         self.node_of[op.name] = op.name
         self.scene.nodes[op.name] = Node(
-            op.name, kind_of(op.operator), f"{op.operator}{_literals(op)}", tuple(lines), call(self.graph, op), box, (op.name,), op.repeat, bound
+            op.name, kind_of(op.operator), f"{op.operator}{literals(op)}", tuple(lines), call(self.graph, op), box, (op.name,), op.repeat, bound
         )  # fmt: skip
 
     def _module(self, part: Part, box: str, path: str) -> None:
         names = part.ops()
         ops = [self.graph.by_name[name] for name in names]
-        lines = [f"{len(ops)} operator{'s' * (len(ops) > 1)}{self._flops(ops, part.repeat)}", *_summary(ops)]
-        specs = {seen.tensor: seen.spec for op in ops for seen in self.visible.reads[op.name] if not seen.source and seen.spec.role == "weight"}
+        lines = [f"{len(ops)} operator{'s' * (len(ops) > 1)}{self._flops(ops, part.repeat)}", *summary(ops)]
+        specs = {
+            seen.tensor: seen.spec
+            for op in ops
+            for seen in self.visible.reads[op.name]
+            if not seen.source and seen.spec.role == "weight"
+        }
         if specs:
             held = sum(self.graph.tensors[name].nbytes for name in specs)
-            lines.append(f"{len(specs)} weight{'s' * (len(specs) > 1)}, {_bytes(held)}")
+            lines.append(f"{len(specs)} weight{'s' * (len(specs) > 1)}, {bytes_text(held)}")
         bounds = Counter(self.bound[name] for name in names if name in self.bound)
         if part.repeat > 1:
             lines.append("figures are per layer")
         text = ", ".join(f"{kind} {n}" for kind, n in sorted(bounds.items()))
-        tooltip = "\n".join([f"{part.path} ({part.type or 'module'})", *(call(self.graph, op) for op in ops[:40]), *["..."] * (len(ops) > 40)])
+        tooltip = "\n".join(
+            [f"{part.path} ({part.type or 'module'})", *(call(self.graph, op) for op in ops[:40]), *["..."] * (len(ops) > 40)]
+        )
         for name in names:
             self.node_of[name] = part.key
         self.scene.nodes[part.key] = Node(
@@ -214,7 +233,7 @@ class _Builder:
         if None in known:
             return ""
         # Inside a repeated layer the figure is that of one layer, as everything in the box is.
-        return f", {_si(sum(known))}FLOP"
+        return f", {si(sum(known))}FLOP"
 
     def _tensors(self) -> None:
         """Nodes for tensors from outside, each in the innermost box that holds all of its readers; inputs stand outside of all boxes."""
@@ -239,7 +258,7 @@ class _Builder:
             times = graph.times(name)
             lines = [str(spec), *([f"one of {times}, one a layer"] if times > 1 else [])]
             key = f"tensor {name}"
-            scene.nodes[key] = Node(key, role, _cut(short), tuple(lines), f"{role} {name}: {spec}", box, repeat=times)
+            scene.nodes[key] = Node(key, role, cut(short), tuple(lines), f"{role} {name}: {spec}", box, repeat=times)
 
     def _common(self, boxes: list[str]) -> str:
         chains = [self._around(box) for box in boxes]
@@ -285,7 +304,7 @@ class _Builder:
             key = f"output {i}"
             name = self.graph.outputs[i]
             lines = (str(seen.spec),) if self._origin(seen) is None else ()
-            scene.nodes[key] = Node(key, "output", _cut(name), lines, f"output {i} of {self.graph.name}: {name}: {seen.spec}")
+            scene.nodes[key] = Node(key, "output", cut(name), lines, f"output {i} of {self.graph.name}: {name}: {seen.spec}")
             add(seen, key, "activation" if not seen.source else "")
         for (origin, tensor, text, _), (role, targets, labelled) in found.items():
             scene.nets.append(Net(origin, tensor, text, role, tuple(dict.fromkeys(targets)), labelled))
@@ -311,9 +330,16 @@ class _Builder:
                 read, made = self._seen(first), produced.get(later)
                 if made is None or made.source not in self.node_of:
                     continue
-                entering = [net for net in scene.nets if net.tensor == read.tensor and inside & set(net.targets) and net.source not in inside]
+                entering = [
+                    net
+                    for net in scene.nets
+                    if net.tensor == read.tensor and inside & set(net.targets) and net.source not in inside
+                ]
                 source = self.node_of[made.source]
-                leaving = next((net for net in scene.nets if net.source == source and net.tensor == made.tensor and set(net.targets) - inside), None)
+                leaving = next(
+                    (net for net in scene.nets if net.source == source and net.tensor == made.tensor and set(net.targets) - inside),
+                    None,
+                )
                 if leaving is None:
                     leaving = next((net for net in scene.nets if net.source == source and net.tensor == made.tensor), None)
                 if leaving is None:
@@ -335,69 +361,12 @@ class _Builder:
         return spec.producer, spec.name
 
 
-def call(graph: OpGraph, op: Op) -> str:
-    """The operator as it is called, with its shapes, module and source line."""
-    results = ", ".join(f"%{name}: {graph.tensors[name]}" for name in op.outputs) or "(nothing)"
-    operands = ", ".join([*map(_show, op.args), *(f"{key}={_show(value)}" for key, value in op.kwargs.items())])
-    reads = "; ".join(f"%{name}: {graph.tensors[name]}" for name in dict.fromkeys(op.inputs))
-    lines = [f"{results} = {op.target}({operands})", f"reads {reads or 'no tensor'}", f"module {op.module or '(top)'} {op.module_type}".rstrip()]
-    if op.source:
-        lines.append(f"{op.source}  {op.source.text}".rstrip())
-    if op.repeat > 1:
-        lines.append(f"runs {op.repeat} times")
-    return "\n".join(lines)
-
-
-def _show(value) -> str:
-    return f"[{', '.join(map(_show, value))}]" if isinstance(value, list | tuple) else repr(value) if isinstance(value, Ref) else str(value)
-
-
-def _literals(op: Op) -> str:
-    """Numbers of the call that tell operators of one name apart: an exponent, a dimension, a dtype."""
-    found = [_number(value) for value in op.args if isinstance(value, int | float) and not isinstance(value, bool)]
-    if op.operator == "_to_copy" and "dtype" in op.kwargs:
-        found = [str(op.kwargs["dtype"]).removeprefix("torch.")]
-    text = " ".join(found[:2])
-    return f" {text}" if text and len(text) <= 12 and kind_of(op.operator) in ("pointwise", "movement") else ""
-
-
-def _number(value) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-def _summary(ops: list[Op]) -> list[str]:
-    """The two kinds of operator that say most about a module: products and attention first, then what is most frequent."""
-    count = Counter(op.operator for op in ops)
-    heavy = [name for name in count if kind_of(name) in ("product", "attention")]
-    names = [*heavy, *(name for name, _ in count.most_common() if name not in heavy)]
-    texts = [_cut(f"{count[name]} {name}" if count[name] > 1 else name) for name in names]
-    lines = [", ".join(texts[i : i + 2]) for i in range(0, min(len(texts), 4), 2)]
-    return [line for line in lines if len(line) <= 2 * LONGEST]
-
-
 def _module_title(part: Part, path: str) -> str:
     name = part.path.removeprefix(f"{path}.") if path else part.path
     kind = f": {part.type}" if part.type else ""
-    return f"{_cut(name)}{kind}{f' (part {part.number} of {part.of})' if part.of > 1 else ''}"
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else "…" + name[-LONGEST + 1 :]
-
-
-def _si(value: float) -> str:
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} "
-
-
-def _bytes(count: int) -> str:
-    return f"{_si(count)}B"
+    return f"{cut(name)}{kind}{f' (part {part.number} of {part.of})' if part.of > 1 else ''}"
 
 
 def _costs(graph: OpGraph):
     """The costs of the operators where `labkit.graph` can price them; None otherwise."""
     return graph.cost() if importlib.util.find_spec("labkit.graph.cost") else None
-
-

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from labkit.graph import figures
+from labkit.graph.assembling import Plan, plan
 from labkit.graph.collapsing import Net, Node, Scene
 from labkit.graph.figures import BOUNDS, DASHES, TAGS, WIDTHS, Theme, outline
 from labkit.graph.lettering import LARGE, SMALL, width, wrapped
-from labkit.graph.nesting import Plan, plan
 from labkit.graph.picture import Cluster, Picture, Stroke, Words, arrowhead, polyline
 
 EDGE = 16
@@ -65,6 +65,7 @@ class Composer:
         made = Picture(full + 2 * EDGE, int(bottom + EDGE), self.theme.paper)
         made.clusters += [Cluster("title", tuple(head))]
         made.clusters += [self._box(key) for key in self.scene.boxes]
+        made.clusters += self._stacks()
         made.clusters += [self._edge(net, target) for net in self.scene.nets for target in net.targets]
         made.clusters += [self._loop(i) for i in range(len(self.scene.loops))]
         made.clusters += [self._label(net) for net in self.scene.nets if net.key in self.plan.labels]
@@ -72,17 +73,26 @@ class Composer:
         made.clusters.append(Cluster("legend", tuple(legend)))
         return made
 
+    def _stacks(self) -> Iterator[Cluster]:
+        """What lies behind a repeated node: behind the edges, too, so that none of them is hidden."""
+        for key, node in self.scene.nodes.items():
+            if node.repeat > 1 and node.kind in ("module", "kv_cache", "weight"):
+                x, y, w, h = self.rectangle(self.plan.nodes[key])
+                kind = node.kind if node.kind == "kv_cache" else ""  # without the lines inside
+                paths = (outline(kind, x + step, y - step, w, h) for step in (8, 4))
+                yield Cluster(
+                    "stack", tuple(Stroke(tuple(path), self.theme.hues[node.kind][0], self.theme.paper, 1.2) for path in paths)
+                )
+
     def _box(self, key: str) -> Cluster:
         box, theme = self.scene.boxes[key], self.theme
         x, y, w, h = self.rectangle(self.plan.boxes[key])
-        marks = []
+        marks: list = []
         if box.repeat > 1:
             for step in (8, 4):
                 marks.append(Stroke(tuple(figures.rounded(x + step, y - step, w, h, 6)), theme.box, theme.paper, 1.3))
         marks.append(Stroke(tuple(figures.rounded(x, y, w, h, 6)), theme.box, theme.paper, 2.0 if box.repeat > 1 else 1.2))
-        at = self.plan.titles[key]
-        tx, ty = (at + self.dx, y + 17) if self.down else (x + 8, at + self.dy + 9)
-        marks.append(Words(tx, ty, _box_title(box), SMALL, theme.quiet, bold=True))
+        marks.append(Words(self.plan.titles[key] + self.dx, y + 17, _box_title(box), SMALL, theme.quiet, bold=True))
         return Cluster("box", tuple(marks), f"box.{key}", box.tooltip)
 
     def _node(self, node: Node) -> Cluster:
@@ -93,21 +103,19 @@ class Composer:
         if node.bound:
             dash = BOUNDS.get(node.bound.split()[0].rstrip(","), (9, 3, 2, 3))
             thick = max(thick, 2.4)
-        marks = []
-        if node.repeat > 1 and node.kind in ("module", "kv_cache", "weight"):
-            for step in (8, 4):
-                marks.append(Stroke(tuple(outline(node.kind, x + step, y - step, w, h)), line, self.theme.paper, 1.2))
-        marks.append(Stroke(tuple(outline(node.kind, x, y, w, h)), line, fill, thick, dash))
+        marks: list = [Stroke(tuple(outline(node.kind, x, y, w, h)), line, fill, thick, dash)]
         rows = figures.rows(node)
         name, tag = figures.name_of(node), figures.tag(node)
         first = width(name, LARGE, bold=True)
-        top = y + (h - figures.HEAD - figures.ROW * len(rows)) / 2 + (3 if node.kind == "kv_cache" else 0)
+        top = (
+            y + (h - figures.HEAD - figures.ROW * len(rows)) / 2 + (3 if node.kind == "kv_cache" else 0) - (2 if node.bound else 0)
+        )
         left = x + (w - first - 8 - width(tag)) / 2
         marks.append(Words(left, top + 13, name, LARGE, self.theme.ink, bold=True))
         marks.append(Words(left + first + 8, top + 13, tag, SMALL, line))
         for i, row in enumerate(rows):
             badge = node.bound and i == len(rows) - 1
-            rx, ry = x + (w - width(row)) / 2, top + figures.HEAD + figures.ROW * i + 11
+            rx, ry = x + (w - width(row)) / 2, top + figures.HEAD + figures.ROW * i + (13 if badge else 11)
             if badge:
                 marks.append(Stroke(tuple(figures.rounded(rx - 5, ry - 11, width(row) + 10, 14, 4)), line, self.theme.paper, 1.0))
             marks.append(Words(rx, ry, row, SMALL, self.theme.ink if badge else self.theme.quiet))
@@ -138,7 +146,12 @@ class Composer:
 
     def _label(self, net: Net) -> Cluster:
         x, y, _, _ = self.rectangle(self.plan.labels[net.key])
-        return Cluster("label", (Words(x + 6 if self.down else x + 4, y + 11, net.text, SMALL, self.theme.quiet),), "", f"{net.tensor}: {net.text}")
+        return Cluster(
+            "label",
+            (Words(x + 6 if self.down else x + 4, y + 11, net.text, SMALL, self.theme.quiet),),
+            "",
+            f"{net.tensor}: {net.text}",
+        )
 
     def _loop(self, index: int) -> Cluster:
         loop = self.scene.loops[index]
@@ -151,7 +164,7 @@ class Composer:
             several = sum(other.item == loop.item for other in self.scene.loops)
             (ax, ay), (bx, by) = points[2], points[3]
             out = 7 * (several - 1)
-            x, y = ((ax + 7 + out, (ay + by) / 2 + 4) if self.down else ((ax + bx) / 2 - width(AGAIN) / 2, ay + 14 + out))
+            x, y = (ax + 7 + out, (ay + by) / 2 + 4) if self.down else ((ax + bx) / 2 - width(AGAIN) / 2, ay + 14 + out)
             marks.append(Words(x, y, AGAIN, SMALL, ink))
         return Cluster("loop", tuple(marks), f"loop.{index}", loop.text)
 
@@ -161,7 +174,11 @@ class Composer:
         roles = list(dict.fromkeys(net.role for net in self.scene.nets if net.targets))
         bounds = list(dict.fromkeys(node.bound.split()[0].rstrip(",") for node in self.scene.nodes.values() if node.bound))
         entries = [("node", kind, TAGS[kind]) for kind in TAGS if kind in nodes]
-        entries += [("edge", role, f"{TAGS[role]} (edge)" if role in TAGS else "order of writes (edge)") for role in [*TAGS, "after"] if role in roles]
+        entries += [
+            ("edge", role, f"{TAGS[role]} (edge)" if role in TAGS else "order of writes (edge)")
+            for role in [*TAGS, "after"]
+            if role in roles
+        ]
         entries += [("loop", "", "carried to the next layer")] if self.scene.loops else []
         entries += [("bound", bound, f"bound: {bound}") for bound in bounds]
         marks: list = [Words(EDGE, y - 8, "Legend", SMALL, self.theme.ink, bold=True)]
@@ -175,7 +192,9 @@ class Composer:
                 shape = tuple(outline(kind, x, y, 36, 18))
                 marks.append(Stroke(shape, line, fill, WIDTHS.get(kind, 1.3), DASHES.get(kind, ()) if kind == "view" else ()))
             elif what == "bound":
-                marks.append(Stroke(tuple(figures.rounded(x, y, 36, 18, 3)), self.theme.ink, "", 2.4, BOUNDS.get(kind, (9, 3, 2, 3))))
+                marks.append(
+                    Stroke(tuple(figures.rounded(x, y, 36, 18, 3)), self.theme.ink, "", 2.4, BOUNDS.get(kind, (9, 3, 2, 3)))
+                )
             else:
                 dash, thick = ((7, 3), 1.8) if what == "loop" else (DASHES.get(kind, ()), WIDTHS.get(kind, 1.3))
                 marks.append(Stroke((("M", x, y + 9), ("L", x + 30, y + 9)), line, "", thick, dash))

@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 
 from labkit.files import write_whole
+from labkit.graph.assembling import Plan
 from labkit.graph.collapsing import Scene, scene_of
 from labkit.graph.composing import Composer, layout
 from labkit.graph.figures import THEMES
-from labkit.graph.nesting import Plan
 from labkit.graph.picture import Picture
 from labkit.graph.spec import OpGraph
 from labkit.graph.svg import slug, svg_of
@@ -85,7 +85,10 @@ class GraphDrawing:
             write_whole(path, self.png())
         elif suffix == ".html":
             name = html.escape(self.graph.name)
-            write_whole(path, f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>{name}</title>\n<body>{self._repr_html_()}</body></html>\n')
+            write_whole(
+                path,
+                f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>{name}</title>\n<body>{self._repr_html_()}</body></html>\n',
+            )
         else:
             raise ValueError(f"{os.fspath(path)}: expected a name that ends in .svg, .png or .html")
 
@@ -120,7 +123,9 @@ class Table:
             return "<p>No operators.</p>"
         left = 'style="text-align:left"'
         head = "".join(f'<th scope="col" {left}>{html.escape(name)}</th>' for name in self.rows[0])
-        body = "".join("<tr>" + "".join(f"<td {left}>{html.escape(str(value))}</td>" for value in row.values()) + "</tr>" for row in self.rows)
+        body = "".join(
+            "<tr>" + "".join(f"<td {left}>{html.escape(str(value))}</td>" for value in row.values()) + "</tr>" for row in self.rows
+        )
         return f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
     def __repr__(self) -> str:
@@ -162,11 +167,15 @@ def draw(
     if theme not in THEMES:
         raise ValueError(f"theme = {theme!r}: expected one of {', '.join(THEMES)}")
     if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
-        raise ValueError(f"depth = {depth!r}: expected None, or 1 for the outermost modules as one node each, 2 for those inside them, ...")
+        raise ValueError(
+            f"depth = {depth!r}: expected None, or 1 for the outermost modules as one node each, 2 for those inside them, ..."
+        )
     bound = dict(bound or {})
     unknown = [name for name in bound if name not in graph.by_name]
     if unknown:
-        raise ValueError(f"bound names {unknown[0]!r}, which is no operator of {graph.name}; its operators are {', '.join(list(graph.by_name)[:12])}, ...")
+        raise ValueError(
+            f"bound names {unknown[0]!r}, which is no operator of {graph.name}; its operators are {', '.join(list(graph.by_name)[:12])}, ..."
+        )
     patterns = (collapse,) if isinstance(collapse, str) else tuple(collapse)
     scene = scene_of(graph, collapse=patterns, depth=depth, weights=weights, views=views, constants=constants, bound=bound)
     down = direction == "down"
@@ -188,7 +197,10 @@ def _notes(graph: OpGraph, scene: Scene) -> list[str]:
         inside = sum(len(node.ops) for node in scene.nodes.values() if node.kind == "module")
         notes.append(f"One node each: {_some(scene.collapsed)} ({inside} operators).")
     names = {"view": "view", "constant": "operator on constants"}
-    hidden = [f"{count} {names[why] if count == 1 else names[why].replace('operator', 'operators') if why == 'constant' else 'views'}" for why, count in sorted(scene.hidden.items())]
+    hidden = [
+        f"{count} {names[why] if count == 1 else names[why].replace('operator', 'operators') if why == 'constant' else 'views'}"
+        for why, count in sorted(scene.hidden.items())
+    ]
     if hidden:
         notes.append(f"Not drawn: {' and '.join(hidden)}; edges show shapes behind views.")
     return notes

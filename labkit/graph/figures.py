@@ -59,7 +59,17 @@ WIDTHS = {"product": 2.6, "attention": 2.6, "module": 1.8, "kv_cache": 1.8, "out
 BOUNDS = {"memory": (7, 3), "compute": (), "launch": (2, 3)}
 """Dash pattern of the outline of a node by what bounds it."""
 
-_SIDES = {"pointwise": 12, "gather": 18, "reduction": 18, "movement": 20, "attention": 14, "module": 14, "input": 16, "output": 16, "constant": 14}
+_SIDES = {
+    "pointwise": 12,
+    "gather": 18,
+    "reduction": 18,
+    "movement": 20,
+    "attention": 14,
+    "module": 14,
+    "input": 16,
+    "output": 16,
+    "constant": 14,
+}
 
 
 def tag(node: Node) -> str:
@@ -76,7 +86,7 @@ def size(node: Node) -> tuple[int, int]:
     """Width and height of a node in pixels, from its text."""
     first = width(name_of(node), LARGE, bold=True) + 8 + width(tag(node))
     inner = max([first, *(width(row) + (12 if node.bound and row is rows(node)[-1] else 0) for row in rows(node))])
-    high = 10 + HEAD + ROW * len(rows(node)) + (10 if node.kind == "kv_cache" else 0)
+    high = 10 + HEAD + ROW * len(rows(node)) + (10 if node.kind == "kv_cache" else 0) + (6 if node.bound else 0)
     return inner + 2 * _SIDES.get(node.kind, 10), high
 
 
@@ -109,10 +119,19 @@ def outline(kind: str, x: float, y: float, w: float, h: float) -> list[tuple]:
     if kind == "module":
         return [*_polygon((x, y), (r, y), (r, b), (x, b)), ("M", x + 5, y), ("L", x + 5, b), ("M", r - 5, y), ("L", r - 5, b)]
     if kind == "other":
-        return [*_polygon((x, y), (r, y), (r, b), (x, b)), *_polygon((x + 3, y + 3), (r - 3, y + 3), (r - 3, b - 3), (x + 3, b - 3))]
+        return [
+            *_polygon((x, y), (r, y), (r, b), (x, b)),
+            *_polygon((x + 3, y + 3), (r - 3, y + 3), (r - 3, b - 3), (x + 3, b - 3)),
+        ]
     if kind == "kv_cache":
         k, m = 6.0, x + w / 2
-        body = [("M", x, y + k), ("C", x, y - k / 3, r, y - k / 3, r, y + k), ("L", r, b - k), ("C", r, b + k / 3, x, b + k / 3, x, b - k), ("Z",)]
+        body = [
+            ("M", x, y + k),
+            ("C", x, y - k / 3, r, y - k / 3, r, y + k),
+            ("L", r, b - k),
+            ("C", r, b + k / 3, x, b + k / 3, x, b - k),
+            ("Z",),
+        ]
         return [*body, ("M", x, y + k), ("C", x, y + 2.3 * k, r, y + 2.3 * k, r, y + k)] if m else body
     return _polygon((x, y), (r, y), (r, b), (x, b))
 

@@ -82,7 +82,9 @@ def dummies(count: int, links: Sequence[Link], rank: Sequence[int]) -> Layered:
     shared: dict = {}
     for link in links:
         if rank[link.head] <= rank[link.tail]:
-            raise ValueError(f"layer {rank[link.head]} of node {link.head} is not after layer {rank[link.tail]} of node {link.tail}")
+            raise ValueError(
+                f"layer {rank[link.head]} of node {link.head} is not after layer {rank[link.tail]} of node {link.tail}"
+            )
         at, out, route = link.tail, link.ports[0], []
         for layer in range(rank[link.tail] + 1, rank[link.head]):
             key = (link.tail, link.net, layer)
@@ -92,7 +94,9 @@ def dummies(count: int, links: Sequence[Link], rank: Sequence[int]) -> Layered:
             inner = at >= count
             route.append(segment(Link(at, shared[key], link.net, 8 if inner else max(2, link.weight), (out, 0.5))))
             at, out = shared[key], 0.5
-        route.append(segment(Link(at, link.head, link.net, link.weight if at < count else max(2, link.weight), (out, link.ports[1]))))
+        route.append(
+            segment(Link(at, link.head, link.net, link.weight if at < count else max(2, link.weight), (out, link.ports[1])))
+        )
         routes.append(tuple(route))
     layers: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     for node in _search(range(len(rank)), segments, forward=True):
@@ -118,76 +122,6 @@ def _search(nodes: Sequence[int], segments: Sequence[Link], forward: bool) -> li
                 found.append(node)
                 stack.extend(reversed(following[node]))
     return found
-
-
-def crossings(self) -> int:
-        """Pairs of segments that cross."""
-        return crossings(self.layers, self.segments)
-
-
-def ranks(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Sequence[int] = ()) -> list[int]:
-    """Layer of each node. `first` share layer 0 with nobody, `last` the last one. Raises ValueError for a cycle."""
-    top, bottom = set(first), set(last)
-    place = [count if i in top else count + 1 if i in bottom else i for i in range(count)]
-    edges = [(place[link.tail], place[link.head], 1, 1000 * (link.weight if link.pull is None else link.pull)) for link in links]
-    # Of layers that make the edges equally short, the earliest: a weight that no sum of edges reaches.
-    edges += [(count, place[i], 0 if i in bottom else 1, 1) for i in range(count) if i not in top]
-    edges += [(place[i], count + 1, 1, 0) for i in range(count) if i not in bottom]
-    found = solve(count + 2, edges)
-    least = min((found[place[i]] for i in range(count)), default=0)
-    return [found[place[i]] - least for i in range(count)]
-
-
-def layered(count: int, links: Sequence[Link], first: Sequence[int] = (), last: Sequence[int] = ()) -> Layered:
-    """Layers, dummies and order of nodes 0 .. count - 1. Raises ValueError for a cycle."""
-    return ordered(dummies(count, links, ranks(count, links, first, last)))
-
-
-def dummies(count: int, links: Sequence[Link], rank: Sequence[int]) -> Layered:
-    """Layers in the order of a depth-first search, long edges cut into segments."""
-    rank = list(rank)
-    segments: list[Link] = []
-    known: dict = {}
-    routes = []
-
-    def segment(link: Link) -> int:
-        key = (link.tail, link.head, link.net)
-        if key not in known:
-            known[key] = len(segments)
-            segments.append(link)
-        return known[key]
-
-    shared: dict = {}
-    for link in links:
-        if rank[link.head] <= rank[link.tail]:
-            raise ValueError(f"layer {rank[link.head]} of node {link.head} is not after layer {rank[link.tail]} of node {link.tail}")
-        at, out, route = link.tail, link.ports[0], []
-        for layer in range(rank[link.tail] + 1, rank[link.head]):
-            key = (link.tail, link.net, layer)
-            if key not in shared:
-                shared[key] = len(rank)
-                rank.append(layer)
-            inner = at >= count
-            route.append(segment(Link(at, shared[key], link.net, 8 if inner else max(2, link.weight), (out, 0.5))))
-            at, out = shared[key], 0.5
-        route.append(segment(Link(at, link.head, link.net, link.weight if at < count else max(2, link.weight), (out, link.ports[1]))))
-        routes.append(tuple(route))
-    layers: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
-    below: list[list[int]] = [[] for _ in rank]
-    entered = [0] * len(rank)
-    for link in segments:
-        below[link.tail].append(link.head)
-        entered[link.head] += 1
-    seen = [False] * len(rank)
-    for start in [i for i in range(len(rank)) if not entered[i]]:
-        stack = [start]
-        while stack:
-            node = stack.pop()
-            if not seen[node]:
-                seen[node] = True
-                layers[rank[node]].append(node)
-                stack.extend(reversed(below[node]))
-    return Layered(tuple(map(tuple, layers)), count, tuple(segments), tuple(routes))
 
 
 def crossings(layers, segments: Sequence[Link]) -> int:
@@ -231,7 +165,10 @@ def ordered(start: Layered) -> Layered:
     beginnings = [given, backward, [layer[::-1] for layer in given], [layer[::-1] for layer in backward]]
     results = [given, *(_swept(layers, start) for layers in beginnings)]
     results += [[layer[::-1] for layer in layers] for layers in results]
-    best = min(results, key=lambda layers: (crossings(layers, start.segments), _spread(layers, start.segments), _turned(layers, start.count)))
+    best = min(
+        results,
+        key=lambda layers: (crossings(layers, start.segments), _spread(layers, start.segments), _turned(layers, start.count)),
+    )
     return Layered(tuple(map(tuple, best)), start.count, start.segments, start.routes)
 
 
@@ -303,9 +240,7 @@ def _transpose(layers, up, down) -> bool:
     """Swaps neighbours where that saves crossings. Returns whether any did."""
     improved = False
     for i, layer in enumerate(layers):
-        places = [
-            {node: k for k, node in enumerate(layers[i + step])} if 0 <= i + step < len(layers) else {} for step in (-1, 1)
-        ]
+        places = [{node: k for k, node in enumerate(layers[i + step])} if 0 <= i + step < len(layers) else {} for step in (-1, 1)]
         for k in range(len(layer) - 1):
             left, right = layer[k], layer[k + 1]
             before = after = 0

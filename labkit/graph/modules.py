@@ -42,7 +42,7 @@ class Part:
 
 
 def prefixes(path: str) -> list[str]:
-    """"a.b.c" -> ["a", "a.b", "a.b.c"]."""
+    """ "a.b.c" -> ["a", "a.b", "a.b.c"]."""
     parts = path.split(".") if path else []
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 

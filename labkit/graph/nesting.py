@@ -5,10 +5,9 @@ Here everything is measured along the flow of the graph and across it; `labkit.g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from labkit.graph.collapsing import Net, Scene
+from labkit.graph.collapsing import Net
 from labkit.graph.layering import Link, layered
 from labkit.graph.routing import CLEAR, Wire, across, tracks
 
@@ -53,28 +52,9 @@ class Group:
     crossings: int
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Where everything is. nodes, boxes: {key: (across, along, breadth, length)}; labels: {net: the same}; edges: {(net, node): points};
-    loops: points of each; titles: {box: across}."""
+class Nest:
+    """The boxes of a scene, laid out. sizes, labels, titles, down, loop_label as in `labkit.graph.assembling.plan`."""
 
-    breadth: int
-    length: int
-    nodes: Mapping[str, tuple[int, int, int, int]]
-    boxes: Mapping[str, tuple[int, int, int, int]]
-    labels: Mapping[str, tuple[int, int, int, int]]
-    edges: Mapping[tuple[str, str], list[tuple[int, int]]]
-    loops: tuple[list[tuple[int, int]], ...]
-    titles: Mapping[str, int]
-    crossings: int
-
-
-def plan(scene: Scene, sizes: Mapping[str, tuple[int, int]], labels: Mapping[str, int], titles: Mapping[str, int], *, down: bool, loop_label: int) -> Plan:
-    """Lays out a scene. sizes: (width, height) of nodes; labels: width of the text of each net, titles: of each box; loop_label: of a loop."""
-    return _Planner(scene, sizes, labels, titles, down, loop_label).plan()
-
-
-class _Planner:
     def __init__(self, scene, sizes, labels, titles, down, loop_label):
         self.scene, self.sizes, self.labels, self.titles, self.down = scene, sizes, labels, titles, down
         self.nets = {net.key: net for net in scene.nets}
@@ -96,11 +76,12 @@ class _Planner:
             box = self.scene.boxes[box].parent
         return ("", *around)
 
-    def plan(self) -> Plan:
+    def lay_out(self) -> dict[str, Group]:
+        """Every box, inner ones first; "" is the whole drawing."""
         inner = sorted(self.scene.boxes, key=lambda key: (-len(self.chain[key]), list(self.scene.boxes).index(key)))
         for key in [*inner, ""]:
             self.groups[key] = self._group(key)
-        return self._absolute()
+        return self.groups
 
     # One group
 
@@ -223,7 +204,9 @@ class _Planner:
         goes_on = {}  # label -> whether it stands right before a node
         for link in layout.segments:
             if link.tail < layout.count and items[names[link.tail]].kind == "label":
-                goes_on[link.tail] = goes_on.get(link.tail, False) or (link.head < layout.count and items[names[link.head]].kind == "node")
+                goes_on[link.tail] = goes_on.get(link.tail, False) or (
+                    link.head < layout.count and items[names[link.head]].kind == "node"
+                )
         for out in (True, False):
             ends: dict[int, dict[str, list[float]]] = {}
             for link in layout.segments:
@@ -241,7 +224,9 @@ class _Planner:
                     near = {link.net for link in layout.segments if link.tail == node and goes_on.get(link.head, False)}
                     item.main_out = ordered.index(*near) if len(near) == 1 else None
                 else:
-                    near = {link.net for link in layout.segments if link.head == node and link.tail < layout.count and link.weight >= 4}
+                    near = {
+                        link.net for link in layout.segments if link.head == node and link.tail < layout.count and link.weight >= 4
+                    }
                     item.main_in = ordered.index(*near) if len(near) == 1 else None
 
     def _channels(self, key, items, names, layout, pieces, x, offsets, kinds) -> Group:
@@ -262,7 +247,10 @@ class _Planner:
             for i in below.get(layer, ()):
                 link = layout.segments[i]
                 wires.setdefault((link.tail, link.net), []).append(i)
-            made = [Wire(x[tail] + offsets[mine[0]][0], tuple(x[layout.segments[i].head] + offsets[i][1] for i in mine)) for (tail, _), mine in wires.items()]
+            made = [
+                Wire(x[tail] + offsets[mine[0]][0], tuple(x[layout.segments[i].head] + offsets[i][1] for i in mine))
+                for (tail, _), mine in wires.items()
+            ]
             chosen = tracks(made)
             enters = any(kinds[layout.segments[i].head] in ("node", "box") for i in below.get(layer, ()))
             before, after = (7, 15) if enters else (5, 5)
@@ -331,76 +319,6 @@ class _Planner:
             moved[net, a, b] = points
         return Group(key, items, moved, breadth, long, title, crossings)
 
-    # All groups together
-
-    def _absolute(self) -> Plan:
-        origin = {"": (0, 0)}
-        nodes, boxes, labels, titles = {}, {}, {}, {}
-        for key in sorted(self.chain, key=lambda k: len(self.chain[k])):
-            ox, oy = origin[key]
-            for name, item in self.groups[key].items.items():
-                start, end, far = item.margin
-                rectangle = (ox + item.across, oy + item.along + start, item.breadth - far, item.length - start - end)
-                if item.kind == "node":
-                    nodes[name] = rectangle
-                elif item.kind == "label":
-                    labels[name.split(" ", 1)[1]] = rectangle
-                elif item.kind == "box":
-                    boxes[name] = rectangle
-                    origin[name] = rectangle[:2]
-                    titles[name] = rectangle[0 if self.down else 1] + self.groups[name].title_at
-        edges = {(net.key, target): self._edge(net, target, origin) for net in self.scene.nets for target in net.targets}
-        root = self.groups[""]
-        loops = tuple(self._loop(loop, i, {**nodes, **boxes}, edges) for i, loop in enumerate(self.scene.loops))
-        crossings = sum(group.crossings for group in self.groups.values())
-        return Plan(root.breadth, root.length, nodes, boxes, labels, edges, loops, titles, crossings)
-
-    def _edge(self, net: Net, target: str, origin) -> list[tuple[int, int]]:
-        """The points of a net on its way to one node, from group to group."""
-        chain, goal = self.chain[self.home[net.source]], self.chain[self.home[target]]
-        common = sum(1 for a, b in zip(chain, goal, strict=False) if a == b)
-        at, points = net.source, []
-
-        def follow(group: str, a: str, b: str) -> None:
-            ox, oy = origin[group]
-            points.extend((ox + px, oy + py) for px, py in self.groups[group].paths[net.key, a, b])
-
-        for level in range(len(chain) - 1, common - 2, -1):
-            group = chain[level]
-            if f"label {net.key}" in self.groups[group].items:
-                follow(group, at, f"label {net.key}")
-                at = f"label {net.key}"
-            if level > common - 1:
-                follow(group, at, f"out {net.key}")
-                at = group
-        for level in range(common - 1, len(goal)):
-            group = goal[level]
-            to = target if level == len(goal) - 1 else goal[level + 1]
-            follow(group, at, to)
-            at = f"in {net.key}"
-        return _simplified(points)
-
-    def _loop(self, loop, index: int, rectangles, edges) -> list[tuple[int, int]]:
-        """From where the tensor leaves the layer, around its far side, to where it enters."""
-        x, y, breadth, length = rectangles[loop.item]
-        nth = sum(other.item == loop.item for other in self.scene.loops[:index])
-        leave = self._port(loop.item, f"out {loop.leaving}", rectangles[loop.item], edges)
-        enter = self._port(loop.item, f"in {loop.entering}", rectangles[loop.item], edges)
-        off = 14 + CLEAR * nth
-        far = x + breadth + off + 4
-        return [(leave, y + length), (leave, y + length + off), (far, y + length + off), (far, y - off - 4), (enter, y - off - 4), (enter, y)]
-
-    def _port(self, item: str, port: str, rectangle, edges) -> int:
-        """Where a net crosses the border of a box or node; the middle of one that only loops."""
-        x, _, breadth, _ = rectangle
-        if item in self.groups:
-            return x + self.groups[item].items[port].across
-        side, net = port.split(" ", 1)
-        ends = [points for (key, _), points in edges.items() if key == net]
-        if not ends:
-            return x + breadth // 2
-        return ends[0][0][0] if side == "out" else next(points for (key, target), points in edges.items() if key == net and target == item)[-1][0]
-
 
 def _gap(a: str, b: str) -> int:
     kinds = {a, b}
@@ -409,15 +327,3 @@ def _gap(a: str, b: str) -> int:
     if "label" in kinds:
         return 12
     return 16 if kinds & {"bend", "in", "out"} else 24
-
-
-def _simplified(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without repeated points and points on a straight line."""
-    kept: list[tuple[int, int]] = []
-    for point in points:
-        if kept and point == kept[-1]:
-            continue
-        while len(kept) > 1 and ((kept[-2][0] == kept[-1][0] == point[0]) or (kept[-2][1] == kept[-1][1] == point[1])):
-            kept.pop()
-        kept.append(point)
-    return kept

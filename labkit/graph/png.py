@@ -21,7 +21,9 @@ def png_of(picture: Picture, scale: float) -> bytes:
         raise ValueError(f"scale = {scale}: expected a positive number of pixels per CSS pixel, such as 2")
     longest = max(picture.width, picture.height)
     if longest * scale > MOST_PIXELS:
-        raise ValueError(f"scale = {scale}: the picture would be {longest * scale:.0f} pixels long; at most {MOST_PIXELS / longest:.2f} fits")
+        raise ValueError(
+            f"scale = {scale}: the picture would be {longest * scale:.0f} pixels long; at most {MOST_PIXELS / longest:.2f} fits"
+        )
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

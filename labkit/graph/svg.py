@@ -26,7 +26,7 @@ def svg_of(picture: Picture, alt: str) -> str:
 
 
 def prefix_of(body: str) -> str:
-    """"g" and eight digits of the picture's hash, and a dash."""
+    """ "g" and eight digits of the picture's hash, and a dash."""
     return f"g{hashlib.sha256(body.encode()).hexdigest()[:8]}-"
 
 
