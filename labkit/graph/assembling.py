@@ -62,13 +62,13 @@ class _Assembly:
                     boxes[name] = rectangle
                     origin[name] = rectangle[:2]
                     titles[name] = rectangle[0 if self.nest.down else 1] + self.nest.groups[name].title_at
-        edges = {(net.key, target): self._edge(net, target, origin) for net in self.scene.nets for target in net.targets}
+        edges = {(net.key, target): self._edge(net, target, origin, nodes) for net in self.scene.nets for target in net.targets}
         root = self.nest.groups[""]
         loops = tuple(self._loop(loop, i, {**nodes, **boxes}, edges) for i, loop in enumerate(self.scene.loops))
         crossings = sum(group.crossings for group in self.nest.groups.values())
         return Plan(root.breadth, root.length, nodes, boxes, labels, edges, loops, titles, crossings)
 
-    def _edge(self, net: Net, target: str, origin) -> list[tuple[int, int]]:
+    def _edge(self, net: Net, target: str, origin, nodes) -> list[tuple[int, int]]:
         """The points of a net on its way to one node, from group to group."""
         chain, goal = self.nest.chain[self.nest.home[net.source]], self.nest.chain[self.nest.home[target]]
         common = sum(1 for a, b in zip(chain, goal, strict=False) if a == b)
@@ -91,7 +91,9 @@ class _Assembly:
             to = target if level == len(goal) - 1 else goal[level + 1]
             follow(group, at, to)
             at = f"in {net.key}"
-        return _simplified(points)
+        # The room for a loop lies between a node and the end of the edge.
+        source, end = nodes[net.source], nodes[target]
+        return _simplified([(points[0][0], source[1] + source[3]), *points, (points[-1][0], end[1])])
 
     def _loop(self, loop, index: int, rectangles, edges) -> list[tuple[int, int]]:
         """From where the tensor leaves the layer, around its far side, to where it enters."""

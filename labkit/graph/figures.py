@@ -1,7 +1,8 @@
 """What a node looks like: its size, its outline by kind, and its colours in a light and a dark theme.
 
 Every kind has an outline of its own and says its name: colour is never alone. The colours are those of Okabe and Ito 2008 (Color Universal
-Design), as in `labkit.plots.style`, which this layer may not import; fills are their tints, so that text keeps a contrast above 7 to 1.
+Design), as in `labkit.plots.style`, which this layer may not import; lines are their shades and fills their tints, so that text, also the
+name of the kind in the colour of its line, has a contrast of at least 4.5 to 1 (WCAG 2.1).
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Theme:
 
 
 _LIGHT = {
-    "product": ("#0072B2", "#d6e9f5"), "attention": ("#8a3d6b", "#f4e0ec"), "pointwise": ("#00694d", "#d9f0e8"), "reduction": ("#a84800", "#fbe5d6"),
+    "product": ("#005a8c", "#d6e9f5"), "attention": ("#8a3d6b", "#f4e0ec"), "pointwise": ("#00694d", "#d9f0e8"), "reduction": ("#a84800", "#fbe5d6"),
     "movement": ("#7a5c00", "#f7ecc9"), "view": ("#5a5a5a", "#ffffff"), "gather": ("#1f6d99", "#e4f3fb"), "creation": ("#5a5a5a", "#f0f0f0"),
     "other": ("#1a1a1a", "#ffffff"), "module": ("#1a1a1a", "#ececec"), "input": ("#1a1a1a", "#ffffff"), "output": ("#1a1a1a", "#ffffff"),
-    "weight": ("#0072B2", "#ffffff"), "kv_cache": ("#a84800", "#ffffff"), "constant": ("#5a5a5a", "#ffffff"), "activation": ("#1a1a1a", "#ffffff"),
+    "weight": ("#005a8c", "#ffffff"), "kv_cache": ("#a84800", "#ffffff"), "constant": ("#5a5a5a", "#ffffff"), "activation": ("#1a1a1a", "#ffffff"),
     "after": ("#5a5a5a", "#ffffff"),
 }  # fmt: skip
 _DARK = {

@@ -102,6 +102,7 @@ def grouped(graph: OpGraph, ops: Sequence[str], before: Mapping[str, Iterable[st
             chains[name] = [path for path in prefixes(module) if path in groups]
         root = Part("")
         _fill(root, list(ops), 0, chains, before)
+        _numbered(root)
         # A container that never ran an operator itself is a way to store modules: cut into parts it would say nothing.
         called = {op.module for op in graph.ops} | set(repeats) | set(forced)
         broken = {part.path for part in root.parts() if part.of > 1 and part.path not in called}
@@ -146,18 +147,22 @@ def _fill(part: Part, ops: list[str], level: int, chains, before) -> None:
         units[at][1].append(name)
         unit_of[name] = at
         behind[at] |= needs - {at}
-    counts: dict[str, int] = {}
-    for path, _ in units:
-        counts[path] = counts.get(path, 0) + 1
-    used: dict[str, int] = {}
     for path, names in units:
         if not path:
             part.children.extend(names)
             continue
-        used[path] = used.get(path, 0) + 1
-        child = Part(path, number=used[path], of=counts[path])
+        child = Part(path)
         _fill(child, names, level + 1, chains, before)
         part.children.append(child)
+
+
+def _numbered(root: Part) -> None:
+    """Numbers the parts of each module: two parts of a module around it may each hold one."""
+    counts: dict[str, int] = {}
+    for part in root.parts():
+        part.number = counts[part.path] = counts.get(part.path, 0) + 1
+    for part in root.parts():
+        part.of = counts[part.path]
 
 
 def _reaches(behind: list[set[int]], start: int, goal: int) -> bool:
