@@ -81,6 +81,7 @@ STATED = {
     "launch_s.eager": (5e-6, "s", "host time to issue one operator in eager mode; the device waits when it is faster", "published small kernels: 4.4 us from launch to launch on an A100 (gpu-benches), and PyTorch's dispatch"),
     "launch_s.compiled": (4.4e-6, "s", "host time to launch one kernel from compiled code", "gpu-benches: row GPU-A10080GB-smallkernel-stream"),
     "launch_s.cuda-graph": (0.0, "s", "host time per kernel when a graph replays them", "a CUDA graph is launched once; what is left between kernels is kernel_latency_s"),
+    "launch_s.llama.cpp": (4.4e-6, "s", "host time to launch one kernel", "as for compiled code"),
     "call_s.cuda-graph": (10e-6, "s", "host time per replay of a graph, sampling and loop around it left out", "order of magnitude of cudaGraphLaunch (CUDA programming guide; recalled)"),
 }  # fmt: skip
 
