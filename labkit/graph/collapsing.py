@@ -31,6 +31,11 @@ class Node:
     repeat: int = 1
     bound: str = ""
 
+    @property
+    def stacked(self) -> bool:
+        """Whether it is drawn as one of several."""
+        return self.repeat > 1 and self.kind in ("module", "kv_cache", "weight", "input")
+
 
 @dataclass(frozen=True)
 class Box:
@@ -291,7 +296,7 @@ class _Builder:
                 return
             text = str(seen.spec)
             if seen.part:
-                text += f"  {seen.part}"
+                text += f" {seen.part}"
             told = not seen.source and str(self.graph.tensors[seen.tensor]) == text  # the node of a tensor says its shape itself
             role = role or self.graph.tensors[seen.tensor].role
             key = (origin, seen.tensor, text, "" if role == "output" else role)
