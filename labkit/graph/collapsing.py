@@ -373,5 +373,10 @@ def _module_title(part: Part, path: str) -> str:
 
 
 def _costs(graph: OpGraph):
-    """The costs of the operators where `labkit.graph` can price them; None otherwise."""
-    return graph.cost() if importlib.util.find_spec("labkit.graph.cost") else None
+    """The costs of the operators; None where they cannot be told: a drawing without FLOPs is better than none."""
+    if importlib.util.find_spec("labkit.graph.cost") is None:
+        return None
+    try:
+        return graph.cost()
+    except ValueError:
+        return None
