@@ -221,7 +221,7 @@ class _Builder:
         bounds = Counter(self.bound[name] for name in names if name in self.bound)
         if part.repeat > 1:
             lines.append("figures are per layer")
-        text = ", ".join(f"{kind} {n}" for kind, n in sorted(bounds.items()))
+        text = ", ".join(f"{kind} {n}" for kind, n in sorted(bounds.items(), key=lambda item: (-item[1], item[0])))
         tooltip = "\n".join(
             [f"{part.path} ({part.type or 'module'})", *(call(self.graph, op) for op in ops[:40]), *["..."] * (len(ops) > 40)]
         )

@@ -407,6 +407,10 @@ def test_what_bounds_an_operator_is_a_badge_and_an_outline():
         return next(cluster for cluster in drawing.picture.clusters if cluster.name == "node.op0").marks[0].dash
 
     assert dash(plain) != dash(marked)
+    closed = draw(graph, bound={"op0": "compute", "op1": "memory", "op3": "memory"}, collapse="m")
+    assert (
+        closed.scene.nodes["m"].bound == "memory 2, compute 1"
+    )  # what most operators are bound by comes first, and gives the outline
 
 
 def test_every_node_has_an_anchor_and_a_tooltip():
