@@ -31,6 +31,11 @@ class Node:
     repeat: int = 1
     bound: str = ""
 
+    @property
+    def stacked(self) -> bool:
+        """Whether it is drawn as one of several."""
+        return self.repeat > 1 and self.kind in ("module", "kv_cache", "weight", "input")
+
 
 @dataclass(frozen=True)
 class Box:
@@ -216,7 +221,7 @@ class _Builder:
         bounds = Counter(self.bound[name] for name in names if name in self.bound)
         if part.repeat > 1:
             lines.append("figures are per layer")
-        text = ", ".join(f"{kind} {n}" for kind, n in sorted(bounds.items()))
+        text = ", ".join(f"{kind} {n}" for kind, n in sorted(bounds.items(), key=lambda item: (-item[1], item[0])))
         tooltip = "\n".join(
             [f"{part.path} ({part.type or 'module'})", *(call(self.graph, op) for op in ops[:40]), *["..."] * (len(ops) > 40)]
         )
@@ -291,7 +296,7 @@ class _Builder:
                 return
             text = str(seen.spec)
             if seen.part:
-                text += f"  {seen.part}"
+                text += f" {seen.part}"
             told = not seen.source and str(self.graph.tensors[seen.tensor]) == text  # the node of a tensor says its shape itself
             role = role or self.graph.tensors[seen.tensor].role
             key = (origin, seen.tensor, text, "" if role == "output" else role)
@@ -368,5 +373,10 @@ def _module_title(part: Part, path: str) -> str:
 
 
 def _costs(graph: OpGraph):
-    """The costs of the operators where `labkit.graph` can price them; None otherwise."""
-    return graph.cost() if importlib.util.find_spec("labkit.graph.cost") else None
+    """The costs of the operators; None where they cannot be told: a drawing without FLOPs is better than none."""
+    if importlib.util.find_spec("labkit.graph.cost") is None:
+        return None
+    try:
+        return graph.cost()
+    except ValueError:
+        return None

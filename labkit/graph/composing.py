@@ -9,7 +9,8 @@ from labkit.graph.assembling import Plan, plan
 from labkit.graph.collapsing import Net, Node, Scene
 from labkit.graph.figures import BOUNDS, DASHES, TAGS, WIDTHS, Theme, outline
 from labkit.graph.lettering import LARGE, SMALL, width, wrapped
-from labkit.graph.picture import Cluster, Picture, Stroke, Words, arrowhead, polyline
+from labkit.graph.nesting import STACK
+from labkit.graph.picture import Cluster, Picture, Stroke, Words, arrowhead, polyline, unshared
 
 EDGE = 16
 """Pixels around the whole picture."""
@@ -36,6 +37,7 @@ class Composer:
     def __init__(self, scene: Scene, made: Plan, theme: Theme, down: bool):
         self.scene, self.plan, self.theme, self.down = scene, made, theme, down
         self.dx = self.dy = EDGE
+        self.rise = -1 if down else 1  # figures behind show where the edges of the flow do not begin
 
     def point(self, across: float, along: float) -> tuple[float, float]:
         """x, y of a position."""
@@ -66,7 +68,7 @@ class Composer:
         made.clusters += [Cluster("title", tuple(head))]
         made.clusters += [self._box(key) for key in self.scene.boxes]
         made.clusters += self._stacks()
-        made.clusters += [self._edge(net, target) for net in self.scene.nets for target in net.targets]
+        made.clusters += [edge for net in self.scene.nets for edge in self._edges(net)]
         made.clusters += [self._loop(i) for i in range(len(self.scene.loops))]
         made.clusters += [self._label(net) for net in self.scene.nets if net.key in self.plan.labels]
         made.clusters += [self._node(node) for node in self.scene.nodes.values()]
@@ -76,10 +78,10 @@ class Composer:
     def _stacks(self) -> Iterator[Cluster]:
         """What lies behind a repeated node: behind the edges, too, so that none of them is hidden."""
         for key, node in self.scene.nodes.items():
-            if node.repeat > 1 and node.kind in ("module", "kv_cache", "weight"):
+            if node.stacked:
                 x, y, w, h = self.rectangle(self.plan.nodes[key])
                 kind = node.kind if node.kind == "kv_cache" else ""  # without the lines inside
-                paths = (outline(kind, x + step, y - step, w, h) for step in (8, 4))
+                paths = (outline(kind, x + step, y + self.rise * step, w, h) for step in (STACK, STACK // 2))
                 yield Cluster(
                     "stack", tuple(Stroke(tuple(path), self.theme.hues[node.kind][0], self.theme.paper, 1.2) for path in paths)
                 )
@@ -89,8 +91,8 @@ class Composer:
         x, y, w, h = self.rectangle(self.plan.boxes[key])
         marks: list = []
         if box.repeat > 1:
-            for step in (8, 4):
-                marks.append(Stroke(tuple(figures.rounded(x + step, y - step, w, h, 6)), theme.box, theme.paper, 1.3))
+            for step in (STACK, STACK // 2):
+                marks.append(Stroke(tuple(figures.rounded(x + step, y + self.rise * step, w, h, 6)), theme.box, theme.paper, 1.3))
         marks.append(Stroke(tuple(figures.rounded(x, y, w, h, 6)), theme.box, theme.paper, 2.0 if box.repeat > 1 else 1.2))
         marks.append(Words(self.plan.titles[key] + self.dx, y + 17, _box_title(box), SMALL, theme.quiet, bold=True))
         return Cluster("box", tuple(marks), f"box.{key}", box.tooltip)
@@ -121,10 +123,17 @@ class Composer:
             marks.append(Words(rx, ry, row, SMALL, self.theme.ink if badge else self.theme.quiet))
         return Cluster(f"node {node.kind}", tuple(marks), f"node.{node.key}", node.tooltip)
 
-    def _edge(self, net: Net, target: str) -> Cluster:
-        points = [self.point(*point) for point in self.plan.edges[net.key, target]]
-        points[0] = self._border(net.source, points[0])
-        points[-1] = self._border(target, points[-1])
+    def _edges(self, net: Net) -> Iterator[Cluster]:
+        """The edges of a net. What several have in common is drawn once: lines painted twice look bolder than they are."""
+        done: list[list] = []
+        for target in net.targets:
+            points = [self.point(*point) for point in self.plan.edges[net.key, target]]
+            points[0] = self._border(net.source, points[0])
+            points[-1] = self._border(target, points[-1])
+            yield self._edge(net, target, unshared(points, done))
+            done.append(points)
+
+    def _edge(self, net: Net, target: str, points: list) -> Cluster:
         line = self.theme.hues[net.role][0]
         marks = (
             Stroke(polyline(points), line, "", WIDTHS.get(net.role, 1.3), DASHES.get(net.role, ())),

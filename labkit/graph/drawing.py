@@ -187,8 +187,8 @@ def draw(
 
 def _title(graph: OpGraph, scene: Scene) -> str:
     drawn = sum(1 for node in scene.nodes.values() if node.ops and node.kind != "module")
-    times = f" ({graph.count:,} runs)" if graph.count != len(graph.ops) else ""
-    return f"{graph.name}: {len(graph.ops)} operators{times}; {drawn} drawn one by one"
+    runs = f"; with every layer, {graph.count:,} run" if graph.count != len(graph.ops) else ""
+    return f"{graph.name}: {drawn} of {len(graph.ops)} operators drawn{runs}"
 
 
 def _notes(graph: OpGraph, scene: Scene) -> list[str]:
@@ -196,13 +196,10 @@ def _notes(graph: OpGraph, scene: Scene) -> list[str]:
     if scene.collapsed:
         inside = sum(len(node.ops) for node in scene.nodes.values() if node.kind == "module")
         notes.append(f"One node each: {_some(scene.collapsed)} ({inside} operators).")
-    names = {"view": "view", "constant": "operator on constants"}
-    hidden = [
-        f"{count} {names[why] if count == 1 else names[why].replace('operator', 'operators') if why == 'constant' else 'views'}"
-        for why, count in sorted(scene.hidden.items())
-    ]
+    names = {"view": ("view", "views"), "constant": ("operator on constants", "operators on constants")}
+    hidden = [f"{count} {names[why][count > 1]}" for why, count in sorted(scene.hidden.items())]
     if hidden:
-        notes.append(f"Not drawn: {' and '.join(hidden)}; edges show shapes behind views.")
+        notes.append(f"Not drawn: {' and '.join(hidden)}{'; edges show shapes behind views' if 'view' in scene.hidden else ''}.")
     return notes
 
 

@@ -48,14 +48,14 @@ def shown(graph: OpGraph, *, views: bool, constants: bool) -> Shown:
             seen.update({spec.name: Seen("", spec.name, spec) for spec in specs})
         elif not views and is_view(graph, op):
             found.hidden[op.name] = "view"
-            origin = _written(graph, op, after) or seen[op.inputs[0]]
+            origin = _written(graph, op.inputs[0], after) or seen[op.inputs[0]]
             for i, spec in enumerate(specs):
                 part = " ".join(filter(None, (origin.part, _part(graph, op, i))))
                 seen[spec.name] = Seen(origin.source, origin.tensor, spec, part)
             waits[op.name] = after
         else:
             found.ops.append(op)
-            found.reads[op.name] = [seen[name] for name in dict.fromkeys(op.inputs)]
+            found.reads[op.name] = [_written(graph, name, after) or seen[name] for name in dict.fromkeys(op.inputs)]
             found.after[op.name] = after
             seen.update({spec.name: Seen(op.name, spec.name, spec) for spec in specs})
     found.outputs = [seen[name] for name in graph.outputs]
@@ -88,13 +88,13 @@ def _part(graph: OpGraph, op: Op, index: int) -> str:
     return ""
 
 
-def _written(graph: OpGraph, op: Op, after: list[str]) -> Seen | None:
-    """The latest version of the storage that a view looks at: that of the operator which wrote it in place just before."""
-    storage = graph.storage(op.inputs[0])
-    for name in reversed(after):
-        writer = graph.by_name[name]
+def _written(graph: OpGraph, name: str, after: list[str]) -> Seen | None:
+    """What a reader of tensor `name` that has to wait for `after` finds: the output of the operator that wrote this memory in place."""
+    storage = graph.storage(name)
+    for earlier in reversed(after):
+        writer = graph.by_name[earlier]
         if any(graph.storage(written) == storage for written in writer.writes):
             for output in writer.outputs:
                 if graph.storage(output) == storage:
-                    return Seen(name, output, graph.tensors[output])
+                    return Seen(earlier, output, graph.tensors[name])
     return None

@@ -86,17 +86,16 @@ def dummies(count: int, links: Sequence[Link], rank: Sequence[int]) -> Layered:
                 f"layer {rank[link.head]} of node {link.head} is not after layer {rank[link.tail]} of node {link.tail}"
             )
         at, out, route = link.tail, link.ports[0], []
+        ends = max(1, link.weight // 2)  # what goes far gives way, at its ends, to what goes on right there
         for layer in range(rank[link.tail] + 1, rank[link.head]):
             key = (link.tail, link.net, layer)
             if key not in shared:
                 shared[key] = len(rank)
                 rank.append(layer)
             inner = at >= count
-            route.append(segment(Link(at, shared[key], link.net, 8 if inner else max(2, link.weight), (out, 0.5))))
+            route.append(segment(Link(at, shared[key], link.net, 8 if inner else ends, (out, 0.5))))
             at, out = shared[key], 0.5
-        route.append(
-            segment(Link(at, link.head, link.net, link.weight if at < count else max(2, link.weight), (out, link.ports[1])))
-        )
+        route.append(segment(Link(at, link.head, link.net, link.weight if at < count else ends, (out, link.ports[1]))))
         routes.append(tuple(route))
     layers: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     for node in _search(range(len(rank)), segments, forward=True):

@@ -17,6 +17,8 @@ LABEL = 14
 """Height of a text beside an edge."""
 STEP = 12
 """Half of what lies between two ports of a node, and the least between a port and a corner."""
+STACK = 8
+"""What shows of the figures behind a repeated one."""
 LOOP = 24
 """Room on each side of a repeated layer for the edge that leads back."""
 
@@ -112,7 +114,9 @@ class Nest:
                 w, h = self.sizes[name]
                 item = Item(name, "node", w if self.down else h, h if self.down else w)
                 if name in self.looped:
-                    self._widen(item)
+                    self._widen(item, self.margin)
+                elif node.stacked:
+                    self._widen(item, (STACK, 0, STACK) if self.down else (0, STACK, STACK))
                 items[name] = item
         for name, box in self.scene.boxes.items():
             if box.parent == key:
@@ -122,7 +126,7 @@ class Nest:
                     if inner.kind in ("in", "out"):
                         (item.ins if inner.kind == "in" else item.outs)[inner.key.split(" ", 1)[1]] = inner.across
                 if name in self.looped:
-                    self._widen(item)
+                    self._widen(item, self.margin)
                 items[name] = item
         pieces: list[tuple[str, str, str, int]] = []  # net, from, to, weight
         for net in self.scene.nets:
@@ -142,8 +146,8 @@ class Nest:
             pieces += [(net.key, start, head, 4 if len(heads) == 1 else 2) for head in heads]
         return self._laid_out(key, items, pieces)
 
-    def _widen(self, item: Item) -> None:
-        start, end, far = item.margin = self.margin
+    def _widen(self, item: Item, margin: tuple[int, int, int]) -> None:
+        start, end, far = item.margin = margin
         item.breadth += far
         item.length += start + end
 

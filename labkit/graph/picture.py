@@ -61,6 +61,36 @@ def polyline(points, radius: float = 6) -> tuple[tuple, ...]:
     return tuple(path)
 
 
+def unshared(points, others, before: float = 6) -> list:
+    """The end of a polyline from `before` ahead of where it leaves the last of the polylines that begin with it."""
+    shared = max((_shared(points, other) for other in others), default=0) - before
+    if shared <= 0:
+        return list(points)
+    walked = 0.0
+    for i, (a, b) in enumerate(zip(points, points[1:], strict=False)):
+        length = _length(a, b)
+        if walked + length > shared:
+            return [_toward(a, b, shared - walked), *points[i + 1 :]]
+        walked += length
+    return list(points[-2:])
+
+
+def _shared(one, two) -> float:
+    """Length of the way from the start that two polylines along axes have in common."""
+    walked = 0.0
+    for (a, b), (c, d) in zip(zip(one, one[1:], strict=False), zip(two, two[1:], strict=False), strict=False):
+        if a != c:
+            break
+        mine, other = _length(a, b), _length(c, d)
+        step = min(mine, other)
+        if _toward(a, b, step) != _toward(c, d, step):
+            break
+        walked += step
+        if mine != other:
+            break
+    return walked
+
+
 def arrowhead(before, at, long: float = 8, half: float = 4) -> tuple[tuple, ...]:
     """A triangle whose point is `at`, coming from `before`, along an axis."""
     length = _length(before, at) or 1
