@@ -11,6 +11,7 @@ _WHERE = {
     "OpGraph": "spec", "Op": "spec", "TensorSpec": "spec", "Ref": "spec", "Repeat": "spec", "Source": "spec",
     "capture": "capturing", "CaptureError": "tracing", "Execution": "execution",
     "cost_of": "cost", "Cost": "cost", "GraphCost": "cost", "OPERATORS": "operators",
+    "draw": "drawing", "GraphDrawing": "drawing",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

@@ -40,13 +40,13 @@ START = {
     "bandwidth_share.sm_75": (0.8, "1", "as above", ("gemm",), ("T4",), 0.4, 1.0),
     "saturating_reuse": (64.0, "FMA/element", "reuse of a tile from which shared memory feeds the tensor cores at full rate", ("gemm",), None, 20, 128),
     "reuse_exponent": (0.5, "1", "how the rate falls below that reuse: 1 for a single bandwidth, less when registers reuse too", ("gemm",), None, 0.1, 1.0),
-    "kernel_latency_s": (1.3e-6, "s", "start of the first blocks and drain of the last, seen by device timers", ("gemm", "gemv", "pointwise", "norm", "softmax"), None, 0.5e-6, 6e-6),
+    "kernel_latency_s": (1.3e-6, "s", "start of the first blocks and drain of the last, of kernels with tiles", ("gemm", "gemv"), None, 0.5e-6, 6e-6),
     "tile_prologue_s": (3.5e-6, "s", "first operands of the first tiles", ("gemm",), None, 0.1e-6, 8e-6),
     "exposed_epilogue": (0.3, "1", "share of a later wave's prologue and epilogue that no other tile hides", ("gemm",), None, 0.01, 1.0),
     "l2_bytes_per_clock_per_sm.sm_100": (60.0, "B", "L2 bandwidth an SM gets each clock", ("gemm",), ("B200",), 20, 128),
     "split_k_s": (2e-6, "s", "synchronization of the parts of a split K loop", ("gemm",), None, 0.1e-6, 6e-6),
     "sm_bandwidth_multiple": (2.5, "1", "how much more than its share of the bandwidth one SM can ask for", ("gemm", "gemv"), None, 1.0, 6.0),
-    "stream_latency_s": (0.5e-6, "s", "first loads of a block, with nothing to do beside them", ("pointwise", "norm", "softmax"), None, 0.05e-6, 4e-6),
+    "stream_latency_s": (2.5e-6, "s", "start, first loads and drain of a loop kernel", ("pointwise", "norm", "softmax"), None, 0.5e-6, 8e-6),
     "one_pass_columns": None,
     "long_row_reads": (2.0, "1", "reads of a row that stays neither on the SM nor in L2", ("norm",), None, 1.0, 3.0),
     "row_reads.aten_softmax": (2.0, "1", "reads from memory of a row by PyTorch's softmax beyond one_pass_columns", ("softmax",), None, 1.0, 3.0),
@@ -81,6 +81,7 @@ STATED = {
     "launch_s.eager": (5e-6, "s", "host time to issue one operator in eager mode; the device waits when it is faster", "published small kernels: 4.4 us from launch to launch on an A100 (gpu-benches), and PyTorch's dispatch"),
     "launch_s.compiled": (4.4e-6, "s", "host time to launch one kernel from compiled code", "gpu-benches: row GPU-A10080GB-smallkernel-stream"),
     "launch_s.cuda-graph": (0.0, "s", "host time per kernel when a graph replays them", "a CUDA graph is launched once; what is left between kernels is kernel_latency_s"),
+    "launch_s.llama.cpp": (4.4e-6, "s", "host time to launch one kernel", "as for compiled code"),
     "call_s.cuda-graph": (10e-6, "s", "host time per replay of a graph, sampling and loop around it left out", "order of magnitude of cudaGraphLaunch (CUDA programming guide; recalled)"),
 }  # fmt: skip
 

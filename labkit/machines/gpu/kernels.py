@@ -29,6 +29,8 @@ VECTOR_BYTES = 16
 """Widest memory instruction, bytes: rows that start on it load fastest (cutlass issue 75; NVIDIA's guide)."""
 QUERY_TILE = 128
 """Query rows of one thread block of FlashAttention-2 at head dimension 64 and 128."""
+DECODE_TILE = 64
+"""Query rows of one thread block of its split-KV kernel, which decode uses (flash-attention, flash_fwd_launch_template.h)."""
 ROWS_PER_SM = 8
 """Rows that an SM works on at once: blocks of 256 threads, eight of which fill its 2,048 thread slots (CUDA programming guide)."""
 LEAST_HITS = 0.25
@@ -147,18 +149,19 @@ class GpuKernels:
         group = heads // kv_heads if heads % kv_heads == 0 else 1
         rows = q_len if q_len > 1 else group  # decode packs the queries that share a key head
         packed = heads if q_len > 1 else max(heads // group, 1)
-        row_tiles = -(-rows // QUERY_TILE)
+        tile = QUERY_TILE if q_len > 1 else DECODE_TILE
+        row_tiles = -(-rows // tile)
         blocks = batch * packed * row_tiles
         split = max(1, min(-(-self.sms // blocks), -(-kv_len // KEY_TILE)))
         blocks *= split
         waves = -(-blocks // self.sms)
-        issued = 4.0 * batch * packed * row_tiles * QUERY_TILE * seen * head_dim
+        issued = 4.0 * batch * packed * row_tiles * tile * seen * head_dim
         per_block = issued / blocks
         moved = size * batch * head_dim * (2.0 * heads * q_len + 2.0 * kv_heads * kv_len)
         keys = 2.0 * blocks * min(kv_len, -(-kv_len // split)) * head_dim * size
         terms = [
             Term(
-                "matrix unit", waves * per_block / (roof * share / self.sms), f"{waves} waves x {per_block:,.0f} FLOP a block of {QUERY_TILE} queries / {share:.0%} of the product's rate",
+                "matrix unit", waves * per_block / (roof * share / self.sms), f"{waves} waves x {per_block:,.0f} FLOP a block of {tile} queries / {share:.0%} of the product's rate",
                 f"{FLASH}; {roof_source}; share {origin}",
             ),
             self._l2(keys + size * 2.0 * batch * heads * q_len * head_dim),
@@ -169,8 +172,8 @@ class GpuKernels:
         decisions = [f"one kernel: scores stay on the SM; {blocks} blocks on {self.sms} SMs"]
         if split > 1:
             decisions.append(f"the {kv_len} keys are split in {split} parts, for there are fewer heads than SMs")
-        if rows < QUERY_TILE:
-            decisions.append(f"{rows} query rows in a tile of {QUERY_TILE}")
+        if rows < tile:
+            decisions.append(f"{rows} query rows in a tile of {tile}")
         return KernelCost(tuple(terms), {"offchip": moved, "l2": max(keys, moved)}, useful, max(issued, useful), tuple(decisions))
 
     def _unfused(self, batch, heads, kv_heads, q_len, kv_len, head_dim, dtype) -> KernelCost:
@@ -212,7 +215,7 @@ class GpuKernels:
             passes, words = 1.0, f"a row of {cols} elements is read again from L2, where the {active / 1e6:.1f} MB of the rows at work stay"
         else:
             passes, words = again, f"a row of {cols} elements is read {again:g} times: the {active / 1e6:.1f} MB of the rows at work do not stay in L2"
-        return self._stream(reads * passes + writes, reads + writes, flops, 0.0, rows * cols, (words,), load_share, reads * max(again, passes) + writes)
+        return self._stream(reads * passes + writes, reads + writes, flops, 0.0, rows * cols, (words,), load_share, reads * max(again, passes) + writes, row_reads is None)
 
     def gather(self, rows, row_bytes, dtype) -> KernelCost:
         """Rows picked by index: read and written once."""
@@ -223,13 +226,13 @@ class GpuKernels:
         """Bytes read and written."""
         return self._stream(reads + writes, reads + writes, 0.0, 0.0, max(reads, writes), ())
 
-    def _stream(self, moved: float, distinct: float, flops, transcendental, elements, decisions, load_share=1.0, through_l2=None) -> KernelCost:
+    def _stream(self, moved: float, distinct: float, flops, transcendental, elements, decisions, load_share=1.0, through_l2=None, keeps=True) -> KernelCost:
         vector_peak = self.spec.flops_per_s("float32")
         # A special-function unit gives one result where four FMA lanes give one each (CUDA programming guide, arithmetic throughput).
         work = max(flops - transcendental, 0.0) + 8.0 * transcendental
         # The operands were written by the kernel before: what L2 keeps of them need not come from memory, nor results go there.
         hits = min(1.0, self.l2_keeps / distinct) if distinct else 1.0
-        hits = hits if hits > LEAST_HITS else 0.0
+        hits = hits if hits > LEAST_HITS and keeps else 0.0
         through_l2 = max(through_l2 or moved, distinct)
         offchip = moved * (1 - hits)
         words = f" ({hits:.0%} of {moved:,.0f} B hit in L2)" if hits else ""
@@ -237,15 +240,14 @@ class GpuKernels:
         terms = [
             self._off_chip(offchip, words=words, share=load_share),
             Term(
-                "on-chip memory", through_l2 / (self.l2_bandwidth * load_share), f"{through_l2:,.0f} B through L2 / {self.l2_bandwidth / 1e12:.2f} TB/s",
+                "on-chip memory", through_l2 / self.l2_bandwidth, f"{through_l2:,.0f} B through L2 / {self.l2_bandwidth / 1e12:.2f} TB/s",
                 self._l2_source,
             ),
             Term("vector unit", work / vector_peak, f"{work:,.0f} FLOP / {vector_peak / 1e12:.1f} TFLOP/s", self.spec.peak("float32").source),
             Term(
-                "latency", self.constants["stream_latency_s"], "a block waits for its first loads before it can store",
+                "launch", self.constants["stream_latency_s"], "the device starts the first blocks, which wait for their first loads, and drains the last",
                 self.constants.constants["stream_latency_s"].origin, overlaps=False,
             ),
-            self._start(),
         ]  # fmt: skip
         return KernelCost(tuple(terms), {"offchip": offchip, "l2": through_l2}, flops, flops, tuple(decisions))
 

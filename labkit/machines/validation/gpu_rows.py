@@ -184,7 +184,7 @@ def _pointwise(row: Published, what: str):
         width = p.get("inner") or next((inner for part, inner in INNER.items() if part in row.source), None)
         if width is None:
             raise Skip("the width of the MLP is not given")
-        width, reads, writes = int(width), 2, 1
+        width, reads, writes = int(width), (1 if "GELU" in row.notes else 2), 1
     else:
         # Rotary embedding reads and writes queries and keys.
         if "heads" in p:
@@ -194,7 +194,7 @@ def _pointwise(row: Published, what: str):
         reads, writes = 1, 1
     size = 2.0 * tokens * width
     functions = tokens * width if what == "mlp_act" else 0
-    share = _loads(row, what)
+    share = _loads(row, "" if "GELU" in row.notes else what)
 
     def price(g: GpuKernels) -> KernelCost:
         return g.pointwise(
