@@ -21,8 +21,8 @@ _ITEMSIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1,
 class CpuKernels:
     """Prices kernels under the ceilings of a CPU's spec. Sizes in elements, traffic in bytes."""
 
-    def __init__(self, spec: MachineSpec):
-        self.spec = spec
+    def __init__(self, spec: MachineSpec, stack: str = "eager"):
+        self.spec, self.stack = spec, stack
 
     def matmul(self, m, k, n, dtype, *, batch=1, weight_bytes_per_element=None, epilogue_flops=0, epilogue_bytes=0) -> KernelCost:
         """`batch` products [m, k] x [k, n]. Raises ValueError for a size below 1 or a dtype that was not measured."""

@@ -34,7 +34,7 @@ class DoesNotFit(ValueError):
 class ExecutionModel:
     """What a system's module registers.
 
-    kernels(spec, **options)  prices single kernels, with the methods that `labkit.machines.pricing` calls.
+    kernels(spec, stack=, **options)  prices single kernels, with the methods that `labkit.machines.pricing` calls.
     stacks    {name of a software stack: its fusion rules}; the first is the default.
     launch(kernels, stack, seconds)  terms that a stack adds to a kernel of that many seconds; fixed(kernels, stack) those of a whole call.
     """
@@ -78,7 +78,7 @@ class Machine:
         self.stack = stack or self.stacks[0]
         if self.stack not in self.model.stacks:
             raise ValueError(f"stack = {stack!r}: {spec.name} has {', '.join(self.stacks)}")
-        self.kernels = self.model.kernels(spec, **options)
+        self.kernels = self.model.kernels(spec, stack=self.stack, **options)
 
     @property
     def name(self) -> str:

@@ -142,7 +142,30 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
             del constants[name]
         else:
             constants[name] = replace(constants[name], source="", fitted_on=tuple(i for i in by_id if i in relevant[name]))
-    return Calibration("gpu", {name: constants[name] for name in [*names, *STATED] if name in constants} | _needed(constants, names))
+    fitted = Calibration("gpu", {name: constants[name] for name in [*names, *STATED] if name in constants} | _needed(constants, names))
+    return _with_stack(fitted, rows)
+
+
+def _with_stack(calibration: Calibration, rows) -> Calibration:
+    """`start_share` of the stack that replays a CUDA graph, on every second decode row of such stacks: the share with the smallest mean error."""
+    from labkit.machines.validation.llm_rows import llm_cases
+    from labkit.machines.validation.products import product_of
+
+    def priced(value: float) -> tuple[float, list[str]]:
+        name = "start_share.cuda-graph"
+        constant = Constant(name, value, "1", "share of a kernel's start that the end of the one before does not hide when a graph replays them", source="tried")
+        tried = Calibration("gpu", {**calibration.constants, name: constant})
+        cases = [c for c in llm_cases(rows, lambda p: product_of("gpu", p), tried)[0] if c.cls == "decode" and c.stack == "cuda-graph"]
+        return (sum(abs(math.log(c.predicted_s / c.measured_s)) for c in cases) / len(cases) if cases else 0.0), [c.id for c in cases]
+
+    found = [(*priced(value), value) for value in (step / 20 for step in range(21))]
+    _, ids, best = min(found, key=lambda entry: entry[0])
+    name, meaning = "start_share.cuda-graph", "share of a kernel's start that the end of the one before does not hide when a graph replays them"
+    if len(ids) < 2:
+        constant = Constant(name, 0.5, "1", meaning, source="no row was left to fit it: half")
+    else:
+        constant = Constant(name, best, "1", meaning, fitted_on=tuple(ids))
+    return Calibration("gpu", {**calibration.constants, name: constant})
 
 
 def _needed(constants, names) -> dict[str, Constant]:

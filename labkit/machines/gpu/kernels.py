@@ -42,16 +42,23 @@ KEY_TILE = 256
 class GpuKernels:
     """Prices kernels on `spec`. calibration: constants other than the shipped ones. Sizes in elements, traffic in bytes, times in seconds.
 
+    stack  None: a kernel by itself, as a profiler times it. A software stack that keeps the device's queue full hides a part of each kernel's
+           start behind the end of the one before (`start_share`).
+
     Raises ValueError for a spec that is no GPU. Every method raises ValueError for a size below 1 or a dtype without a peak.
     """
 
-    def __init__(self, spec: MachineSpec, calibration: Calibration | None = None):
+    def __init__(self, spec: MachineSpec, calibration: Calibration | None = None, stack: str | None = None):
         if spec.system != "gpu":
             raise ValueError(f"{spec.name} is a {spec.system} product: GpuKernels prices GPUs")
         self.spec, self.constants = spec, calibration or shipped("gpu")
         found = re.search(r"sm_\d+", str(spec["arch"].value))
         self.arch = found[0] if found else spec.key
         self.sms = int(spec["sm_count"].value)
+        share = self.constants.constants.get(f"start_share.{stack}")
+        self.start_share = 1.0 if share is None else share.value
+        self._start_words = "" if share is None else f", {share.value:.0%} of it not hidden behind the kernel before"
+        self._start_source = "" if share is None else f"; share {share.origin}"
         self.clock = spec["clock_boost"].si
         share, origin = self.constants.find("bandwidth_share", self.arch)
         self.bandwidth = spec.bandwidth_bytes_per_s("offchip") * share
@@ -83,8 +90,8 @@ class GpuKernels:
 
     def _start(self) -> Term:
         return Term(
-            "launch", self.constants["kernel_latency_s"], "the device starts the kernel's first blocks and drains its last",
-            self.constants.constants["kernel_latency_s"].origin, overlaps=False,
+            "launch", self.constants["kernel_latency_s"] * self.start_share, f"the device starts the kernel's first blocks and drains its last{self._start_words}",
+            self.constants.constants["kernel_latency_s"].origin + self._start_source, overlaps=False,
         )  # fmt: skip
 
     def _off_chip(self, moved: float, active: float = 1.0, words: str = "", share: float = 1.0) -> Term:
@@ -245,8 +252,9 @@ class GpuKernels:
             ),
             Term("vector unit", work / vector_peak, f"{work:,.0f} FLOP / {vector_peak / 1e12:.1f} TFLOP/s", self.spec.peak("float32").source),
             Term(
-                "launch", self.constants["stream_latency_s"], "the device starts the first blocks, which wait for their first loads, and drains the last",
-                self.constants.constants["stream_latency_s"].origin, overlaps=False,
+                "launch", self.constants["stream_latency_s"] * self.start_share,
+                f"the device starts the first blocks, which wait for their first loads, and drains the last{self._start_words}",
+                self.constants.constants["stream_latency_s"].origin + self._start_source, overlaps=False,
             ),
         ]  # fmt: skip
         return KernelCost(tuple(terms), {"offchip": offchip, "l2": through_l2}, flops, flops, tuple(decisions))

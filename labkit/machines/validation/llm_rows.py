@@ -46,7 +46,7 @@ class Asked:
 
 
 def llm_cases(
-    rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None]
+    rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None], calibration=None
 ) -> tuple[list[Case], list[Unchecked]]:
     """Cases of the rows "LLM decode ...", "LLM generation" and "LLM prefill", and the rows that are left out, with reasons.
 
