@@ -36,7 +36,7 @@ def reading(run: Run) -> str:
     left = causes_without(run, cause)
     least = sum(left.values())
     limit = (
-        f"without it {format_seconds(least)} would remain, most of it {max(left, key=left.get)}"
+        f"without it {format_seconds(least)} would remain, mainly {max(left, key=left.get)}"
         if least > 0
         else "nothing else takes time"
     )

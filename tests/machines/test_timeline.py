@@ -75,7 +75,7 @@ def test_without_a_cause_what_hid_behind_it_decides():
     assert run.seconds == 22.0
     assert seconds_without(run, "off-chip memory") == 10.0  # 2 x (4 + 1)
     assert seconds_without(run, "launch") == 20.0 and seconds_without(run, "fill") == 22.0
-    assert "91% of 22 s is off-chip memory (without it 10 s would remain, most of it matrix unit)" in reading(run)
+    assert "91% of 22 s is off-chip memory (without it 10 s would remain, mainly matrix unit)" in reading(run)
 
 
 @pytest.mark.parametrize(
