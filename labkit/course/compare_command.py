@@ -41,7 +41,7 @@ def add_arguments(parser) -> None:
         "--on",
         nargs="+",
         metavar="NAME",
-        help="products (`labkit machines` lists them) and host (default: one per system that has a model)",
+        help="products (`labkit machines` lists them) and host, after MODEL (default: one per system that has a model)",
     )
     parser.add_argument(
         "--stack", nargs="+", metavar="NAME", help="software stacks, each on the products that have it (default: the first of each)"
@@ -125,11 +125,12 @@ def chosen(names: list[str] | None, stacks: list[str] | None) -> tuple[list, lis
     """(machines, what the reader should know). Raises ValueError for an unknown product, and for a stack that none of them has."""
     from labkit.machines import machine
 
-    defaults = [machine(name) for name in dict.fromkeys(names or default_names())]
+    products = {machine(name).name: name for name in names or default_names()}  # a product under two names is one
+    defaults = [machine(name) for name in products.values()]
     if not stacks:
         return defaults, []
     made, notes, used = [], [], set()
-    for product, default in zip(dict.fromkeys(names or default_names()), defaults, strict=True):
+    for product, default in zip(products.values(), defaults, strict=True):
         has = [stack for stack in dict.fromkeys(stacks) if stack in default.stacks]
         used.update(has)
         made += [machine(product, stack) for stack in has] or [default]

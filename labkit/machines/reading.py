@@ -11,21 +11,35 @@ _PADDING = 0.1  # a share of padded FLOPs below which better shapes would hardly
 _MOST = 0.5
 
 
-def seconds_without(run: Run, cause: str) -> float:
-    """Time of the run if everything with this cause took no time: what hides behind it today then decides (Amdahl 1967, doi 10.1145/1465482.1465560)."""
-    total = sum(term.seconds for term in run.plan.fixed if term.cause != cause)
+def causes_without(run: Run, cause: str) -> dict[str, float]:
+    """Seconds by cause if everything with this cause took no time: what hides behind it today then decides."""
+    found: dict[str, float] = {}
+    for term in run.plan.fixed:
+        if term.cause != cause:
+            found[term.cause] = found.get(term.cause, 0.0) + term.seconds
     for kernel in run.plan.kernels:
         terms = tuple(replace(term, seconds=0.0) if term.cause == cause else term for term in kernel.cost.terms)
-        total += replace(kernel.cost, terms=terms).seconds * kernel.repeat
-    return total
+        for name, seconds in replace(kernel.cost, terms=terms).time_by_cause().items():
+            found[name] = found.get(name, 0.0) + seconds * kernel.repeat
+    return found
+
+
+def seconds_without(run: Run, cause: str) -> float:
+    """Time of the run without a cause: the limit of what removing it could bring (Amdahl 1967, doi 10.1145/1465482.1465560)."""
+    return sum(causes_without(run, cause).values())
 
 
 def reading(run: Run) -> str:
     """One sentence: the bound with its share, the limit of what removing it could bring, and what would help."""
     cause, total = run.bound, run.seconds
     share = run.time_by_cause[cause] / total if total else 0.0
-    least = seconds_without(run, cause)
-    limit = f"without it {format_seconds(least)} would remain" if least > 0 else "nothing else takes time"
+    left = causes_without(run, cause)
+    least = sum(left.values())
+    limit = (
+        f"without it {format_seconds(least)} would remain, mainly {max(left, key=left.get)}"
+        if least > 0
+        else "nothing else takes time"
+    )
     return f"{run.plan.machine}: {share:.0%} of {format_seconds(total)} is {cause} ({limit}); {remedy(run)}."
 
 

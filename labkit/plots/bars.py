@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from labkit.machines.plan import Run
@@ -28,6 +28,18 @@ class Bar:
     def end(self) -> float:
         """Seconds."""
         return self.start + self.seconds
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """The machine of each run; where two are the same, with what tells them apart: weights, refused operators, else a number."""
+    names = [run.plan.machine for run in runs]
+    if len(set(names)) < len(names):
+        told = [
+            [run.plan.options.get("weights") or "", *(f"without {op}" for op in run.plan.options.get("unsupported", ()))]
+            for run in runs
+        ]
+        names = [", ".join([name, *filter(None, more)]) for name, more in zip(names, told, strict=True)]
+    return [name if names.count(name) == 1 else f"{name}, {names[: i + 1].count(name)}" for i, name in enumerate(names)]
 
 
 def block(run: Run, layer: int | str | None = "middle") -> tuple[list[Bar], str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from labkit.bench.units import format_seconds, time_unit
 from labkit.machines.plan import Run
 
-from .bars import Bar, block
+from .bars import Bar, block, names_of
 from .gantt import handles_of, lane
 from .style import FigureText, figure, figure_with_text, legend_below, title_above
 
@@ -32,7 +32,7 @@ def one_block(
     runs = list(runs)
     if not runs:
         raise ValueError("runs is empty: expected at least one run")
-    blocks = [block(run, layer) for run in runs]
+    blocks, names = [block(run, layer) for run in runs], names_of(runs)
     lasts = [max(b.end for b in bars) - bars[0].start for bars, _ in blocks]
     what = blocks[0][1]
     if share is None:
@@ -44,10 +44,7 @@ def one_block(
         axes.set_ylim(-1.75 * len(runs) + 0.1, 0.25)
         axes.set_yticks(
             [-1.75 * i - 0.85 for i in range(len(runs))],
-            [
-                f"{r.plan.machine}\n{len(bars)} kernels\n{format_seconds(t)}"
-                for r, (bars, _), t in zip(runs, blocks, lasts, strict=True)
-            ],
+            [f"{n}\n{len(bars)} kernels\n{format_seconds(t)}" for n, (bars, _), t in zip(names, blocks, lasts, strict=True)],
         )
         axes.tick_params(axis="y", length=0)
         axes.xaxis.grid(True)
@@ -75,10 +72,10 @@ def one_block(
         )
         table = [
             {
-                "machine": run.plan.machine, "#": b.number, "kernel": b.name, "operators": b.operators, "duration": format_seconds(b.seconds),
+                "machine": own_name, "#": b.number, "kernel": b.name, "operators": b.operators, "duration": format_seconds(b.seconds),
                 "share": f"{b.seconds / (seconds or 1.0):.1%}", "bound": b.bound, "why": b.why,
             }
-            for run, (bars, _), seconds in zip(runs, blocks, lasts, strict=True) for b in bars
+            for own_name, (bars, _), seconds in zip(names, blocks, lasts, strict=True) for b in bars
         ]  # fmt: skip
         return figure_with_text(fig, alt or f"{title}. Modelled. {_said(runs, blocks, lasts)}.", table)
 

@@ -14,6 +14,7 @@ from labkit.machines.comparison import Comparison
 from labkit.machines.kernel import CAUSES
 from labkit.machines.plan import Run
 
+from .bars import names_of
 from .blocks import one_block
 from .causes import LOOK, MARKS, bar, legend_handles, percent, pixels, text_size, word
 from .gantt import gantt
@@ -60,8 +61,8 @@ def time_by_cause(
         title_above(fig, title or _fastest(comparison))
         legend_below(fig, legend_handles(comparison.causes))
         fig.draw_without_rendering()
-        for run in runs:
-            top = places[run.plan.machine][0]
+        for name, run in zip(names_of(runs), runs, strict=True):
+            top = places[name][0]
             divisor = (run.seconds or 1.0) if share else size
             left = 0.0
             for cause, seconds in run.time_by_cause.items():
@@ -77,10 +78,10 @@ def time_by_cause(
             )
         table = [
             {
-                "machine": run.plan.machine, "time": format_seconds(run.seconds), **{cause: format_seconds(run.time_by_cause.get(cause, 0.0)) for cause in comparison.causes},
+                "machine": name, "time": format_seconds(run.seconds), **{cause: format_seconds(run.time_by_cause.get(cause, 0.0)) for cause in comparison.causes},
                 "bound": run.bound, "kind": run.kind, "note": "",
             }
-            for run in runs
+            for name, run in zip(names_of(runs), runs, strict=True)
         ]  # fmt: skip
         table += [
             {"machine": name, "time": "none", **dict.fromkeys(comparison.causes, ""), "bound": "", "kind": "modelled", "note": why}
@@ -98,7 +99,7 @@ def _some(comparison: Comparison) -> tuple[Run, ...]:
 def _places(comparison: Comparison) -> dict[str, tuple[float, float]]:
     """machine -> (distance of its row from the top, height), in rows; reasons of several lines get the height they need."""
     found, top = {}, 0.0
-    heights = {run.plan.machine: 1.0 for run in comparison.runs}
+    heights = dict.fromkeys(names_of(comparison.runs), 1.0)
     heights |= {
         name: max(1.0, 0.35 * len(textwrap.wrap(f"refused: {why}", _WRAP)) + 0.4) for name, why in comparison.refused.items()
     }
@@ -135,11 +136,11 @@ def _fastest(comparison: Comparison) -> str:
 
 def _time_alt(comparison: Comparison, title: str | None) -> str:
     said = [
-        f"{run.plan.machine} {format_seconds(run.seconds)}: "
+        f"{name} {format_seconds(run.seconds)}: "
         + ", ".join(
             f"{cause} {seconds / run.seconds:.0%}" for cause, seconds in run.time_by_cause.items() if seconds > 0.005 * run.seconds
         )
-        for run in comparison.runs
+        for name, run in zip(names_of(comparison.runs), comparison.runs, strict=True)
     ]
     said += [f"{name} refused: {why}" for name, why in comparison.refused.items()]
     return f"{title or _fastest(comparison)}. Modelled time by cause. {'; '.join(said)}."
@@ -149,8 +150,8 @@ def bytes_by_level(comparison: Comparison, *, title: str | None = None, alt: str
     """Bytes moved at each memory level of each machine, read and written together. Raises ValueError when no machine ran."""
     runs = _ran(comparison)
     bars = {
-        run.plan.machine: {_LEVELS.get(level, level): moved for level, moved in run.bytes_by_level.items() if moved > 0}
-        for run in runs
+        name: {_LEVELS.get(level, level): moved for level, moved in run.bytes_by_level.items() if moved > 0}
+        for name, run in zip(names_of(runs), runs, strict=True)
     }
     most = max(runs, key=lambda run: run.bytes_by_level.get("offchip", 0.0))
     least = min(runs, key=lambda run: run.bytes_by_level.get("offchip", 0.0))
@@ -168,7 +169,7 @@ def bytes_by_level(comparison: Comparison, *, title: str | None = None, alt: str
 def waste(comparison: Comparison, *, title: str | None = None, alt: str | None = None) -> FigureText:
     """FLOPs that the mathematics needs beside those that each machine's units execute, padding included. Raises ValueError when no machine ran."""
     runs = _ran(comparison)
-    bars = {run.plan.machine: {"useful": run.useful_flops, "issued": run.issued_flops} for run in runs}
+    bars = {name: {"useful": run.useful_flops, "issued": run.issued_flops} for name, run in zip(names_of(runs), runs, strict=True)}
     most = max(runs, key=lambda run: run.padding_waste)
     share = percent(most.padding_waste)
     finding = (
@@ -263,9 +264,10 @@ def sensitivity(
     for x, runs in sorted(runs_by_x.items()):
         if not x > 0:
             raise ValueError(f"{x_name} = {x!r}: a logarithmic axis needs sizes above 0")
-        for run in runs.runs if isinstance(runs, Comparison) else runs:
+        runs = runs.runs if isinstance(runs, Comparison) else runs
+        for name, run in zip(names_of(runs), runs, strict=True):
             if run.seconds > 0:
-                lines.setdefault(run.plan.machine, []).append((x, run.seconds, run.bound))
+                lines.setdefault(name, []).append((x, run.seconds, run.bound))
     if not lines:
         raise ValueError("nothing to show: expected at least one run at one size")
     title = title or _scaling(lines, x_name)

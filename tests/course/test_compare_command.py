@@ -272,3 +272,8 @@ def test_the_readme_shows_what_the_command_prints(capsys):
     assert cli.main(words.split()) == 0
     shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()).strip()
     assert shown == output
+
+
+def test_a_product_under_two_names_is_compared_once():
+    chosen, _ = compare_command.chosen(["host", "host:cpu-epyc-2cores"], None)
+    assert len(chosen) == 1

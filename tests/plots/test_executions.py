@@ -228,7 +228,7 @@ def test_narrow_kernels_are_drawn_together_and_the_figure_says_how_many(drawn):
 
 def test_one_block_counts_the_kernels_of_every_machine():
     made = executions.one_block([layered(), MANY])
-    assert {row["machine"] for row in made.table} == {"X1 (eager)"} and len(made.table) == 504
+    assert {row["machine"] for row in made.table} == {"X1 (eager), 1", "X1 (eager), 2"} and len(made.table) == 504
     assert "500 kernels" in made.alt and "4 on X1" in made.alt
     shares = [float(row["share"].rstrip("%")) for row in made.table[:4]]
     assert sum(shares) == pytest.approx(100, abs=0.2)
@@ -285,3 +285,14 @@ def test_kernels_too_narrow_for_a_name_have_a_number_each(drawn):
     executions.gantt(NUMBERED)
     said = [text for text, _ in drawn[0][0]]
     assert [number for number in said if number.isdigit() and number != "0"][:13] == [str(i) for i in range(2, 15)]
+
+
+def test_runs_on_one_machine_are_told_apart():
+    from dataclasses import replace
+
+    narrow = Run(replace(ONE.plan, options={"stack": "eager", "weights": "int8"}))
+    names = ["X1 (eager), 1", "X1 (eager), int8", "X1 (eager), 2"]
+    same = comparison(ONE, narrow, ONE)
+    assert [row["machine"] for row in executions.time_by_cause(same).table] == names
+    assert list(dict.fromkeys(row["machine"] for row in executions.waste(same).table)) == names
+    assert [row["machine"] for row in executions.one_block(same.runs).table] == names
