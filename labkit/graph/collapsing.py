@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -374,8 +373,6 @@ def _module_title(part: Part, path: str) -> str:
 
 def _costs(graph: OpGraph):
     """The costs of the operators; None where they cannot be told: a drawing without FLOPs is better than none."""
-    if importlib.util.find_spec("labkit.graph.cost") is None:
-        return None
     try:
         return graph.cost()
     except ValueError:

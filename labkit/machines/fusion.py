@@ -106,6 +106,7 @@ class _Grouper:
         self.group: dict[str, Group] = {}
         self.preds: dict[str, tuple[str, ...]] = {}
         self.invariant: set[str] = set()
+        self.next_layers: set[str] = set()  # operators that run at the end of the layer before
 
     def grouping(self) -> Grouping:
         for op in self.graph.ops:
@@ -256,6 +257,7 @@ class _Grouper:
                         continue
                     group.why.append(f"joins the end of the layer before ({last.name}): they loop over the same elements")
                     last.why.append("also runs the start of the next layer")
+                    self.next_layers.update(group.names)
                     self._merge(last, group)
                     break
 
@@ -267,8 +269,23 @@ class _Grouper:
             if len(group.ops) > 1:
                 joined = ", ".join(dict.fromkeys(op.operator for op in group.ops))
                 group.why.insert(0, f"{len(group.ops)} operators in one kernel ({joined}): what they hand on stays in registers")
-        # A loop that joined a kernel runs at the place of its last member; a matrix product at its own.
-        return sorted(unique, key=lambda g: position[g.anchor.name] if g.kind in MULTIPLY else position[g.ops[-1].name])
+        # In an order in which they can run, as near to that of the graph as there is; the start of the next layer waits for the end of this one.
+        waits = {
+            id(group): {id(self.group[name]) for op in group.ops if op.name not in self.next_layers for name in self.preds[op.name] if name not in self.next_layers}
+            - {id(group)}
+            for group in unique
+        }  # fmt: skip
+        order: list[Group] = []
+        ready: set[int] = set()
+        pending = sorted(unique, key=lambda g: position[g.ops[-1].name])
+        while pending:
+            group = next((g for g in pending if waits[id(g)] <= ready), None)
+            if group is None:
+                raise AssertionError(f"fusion made a cycle among {[g.name for g in pending]}: a defect of labkit.machines.fusion")
+            pending.remove(group)
+            ready.add(id(group))
+            order.append(group)
+        return order
 
     # -- what crosses the border --
 

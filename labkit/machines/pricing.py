@@ -86,6 +86,10 @@ class Pricer:
         second = args.get("mat2") or args.get("batch2") or args.get("vec") or args.get("tensor")
         *batch, m, k = (1, *first.shape) if len(first.shape) == 1 else first.shape
         n = second.shape[-1] if len(second.shape) > 1 else 1
+        if len(second.shape) == 3 and second.stride[:1] == (0,) and prod(batch) > 1:
+            # torch hands a linear layer on some layouts over as a batched product with one weight, expanded: a library runs it as one product.
+            m, batch = m * prod(batch), []
+            group.why.append(f"the right operand is the same for the whole batch: one product of {m} rows")
         kwargs = {"batch": prod(batch), **self._epilogue(group)}
         if self.weight_bytes is not None and second.role == "weight":
             kwargs["weight_bytes_per_element"] = self.weight_bytes

@@ -24,7 +24,7 @@ TABLE = Path(__file__).resolve().parents[1] / "machines" / "scalesim_counts.csv"
 FLOWS = {"ws": "weight-stationary", "is": "input-stationary", "os": "output-stationary"}
 SHAPES = ((64, 64, 64), (100, 70, 30), (1, 256, 256), (256, 1, 33), (200, 128, 5), (33, 65, 129), (128, 512, 64), (7, 9, 11))
 ARRAYS = ((8, 8), (16, 16), (32, 32), (128, 128), (16, 8), (8, 32))
-UNSEEN = ((96, 160, 224), (300, 50, 75))
+UNSEEN = ((300, 50, 75), (384, 320, 448), (512, 512, 512))
 
 CONFIG = """[general]
 run_name = counts

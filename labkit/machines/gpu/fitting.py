@@ -171,9 +171,8 @@ def _with_stack(calibration: Calibration, rows) -> Calibration:
 def _needed(constants, names) -> dict[str, Constant]:
     """Constants that the model always asks for, at their start where no row was kept for them."""
     begin = start().constants
-    missing = [n for n in names if n not in constants and "." not in n]
-    missing += [n for n in names if n not in constants and n.startswith(("host_timed_s", "load_share"))]
-    return {n: begin[n] for n in missing}
+    by_architecture = ("roof_share.", "bandwidth_share.", "l2_bytes_per_clock_per_sm.", "attention_share.")  # others stand in for these
+    return {n: begin[n] for n in names if n not in constants and not n.startswith(by_architecture)}
 
 
 def _concerns(entry, case: Case) -> bool:
