@@ -10,7 +10,9 @@ from pathlib import Path
 def add_arguments(parser) -> None:
     """The arguments of `labkit validate`."""
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help="gpu, tpu; none: all that have an execution model")
-    parser.add_argument("--quick", action="store_true", help="leave out the fits without one source or product (minutes)")
+    parser.add_argument(
+        "--refit", action="store_true", help="fit again without each source and each product (ten minutes), in place of the stored result of that"
+    )
     parser.add_argument("--rows", action="store_true", help="every row with its prediction, not only those that need a look")
     parser.add_argument("--markdown", action="store_true", help="print the summary as a Markdown table and nothing else")
     parser.add_argument("--json", metavar="FILE", help="write everything, every row included, to FILE")
@@ -29,11 +31,11 @@ def main(args) -> int:
     console = Console()
     chosen = tuple(args.systems) or tuple(MODULES)
     if args.markdown:
-        found = report(chosen, leave_out=False)
+        found = report(chosen)
         print(found.markdown())
     else:
         with console.status("predicting") as status:
-            found = report(chosen, leave_out=not args.quick, progress=status.update)
+            found = report(chosen, refit=args.refit, progress=status.update)
         for part in parts(found, everything=args.rows):
             console.print(part)
             console.print()
@@ -53,7 +55,9 @@ def parts(found, *, everything: bool):
         f"{predicted} published rows beside the models' predictions. Error = (predicted - measured) / measured. "
         f"Classes of fewer than {FEWEST} rows are listed one by one, without statistics."
     )
-    yield table("By class", found.by_class())
+    classes = found.by_class()
+    yield table("By class", [{name: value for name, value in row.items() if name != "target"} for row in classes])
+    yield "Targets\n" + "\n".join(f"  {row['system']} {row['class']}: {row['target']}" for row in classes if row["target"])
     yield table("By class and size (measured time)", found.table("system", "cls", "bucket"))
     yield table("By product", found.table("system", "cls", "product"))
     if found.left_out:

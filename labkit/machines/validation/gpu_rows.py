@@ -34,6 +34,15 @@ SAME_OPERANDS = ("LLMCompass", "zzc0721", "pytorch/ao", "NVIDIA/cutlass")
 INNER = {"Llama-2-7b": 11008}
 """Width of the MLP where a row does not give it: part of the source's path -> the model's config.json."""
 
+WHY = {
+    ("microsoft/vidur", "norm"): "a hand-written kernel with one block a row and element-wise loads: its latency shows on few rows, and short times have steps of 1 us",
+    ("microsoft/vidur", "pointwise"): "hand-written kernels with one block a row and element-wise loads, whose latency shows on few rows; short times have steps of 1 us",
+    ("PrincetonUniversity/LLMCompass", "softmax"): "one constant stands for the host's part of the clock, and one number of reads for all long rows",
+    ("PrincetonUniversity/LLMCompass", "norm"): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
+    ("PrincetonUniversity/LLMCompass", "pointwise"): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
+}
+"""(source, class) -> what can put a row of it outside its target."""
+
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _RATES = {"TFLOP/s": 1e12, "GFLOP/s": 1e9, "FLOP/s": 1.0}
 _DTYPES = {"fp8_e4m3": "float8", "fp8_e5m2": "float8", "fp8": "float8", "nvfp4": "float4", "fp4": "float4"}
@@ -83,6 +92,8 @@ def _case(row: Published, constants: Calibration) -> Case:
         extra = 0.0 if "launch of an empty" in row.notes or "kernel time" in row.metric else constants[host]
         predicted += extra
         note += f"; {extra * 1e6:.0f} us of call and synchronization are in the clock" if extra else ""
+    if (source, cls) in WHY:
+        note += f"; if it is off: {WHY[source, cls]}"
     count = int(row.params.get("count", 1))
     resolution = 0.5e-6 if "resolution" in row.notes and "1 us" in row.notes or "median kernel time" in row.metric else 0.0
     fitted = any(row.id in constant.fitted_on for constant in constants.constants.values())

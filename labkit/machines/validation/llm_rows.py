@@ -137,4 +137,8 @@ def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> C
     resolution = 0.0005 if "resolution 1 ms" in row.notes else 0.0
     cls = "prefill" if row.workload == "LLM prefill" else "decode"
     source = row.source.split(":")[0].removeprefix("github.com/")
-    return Case(row.id, "gpu", key, cls, source, measured, predicted, "published", row.settings, resolution, False, stack)
+    note = row.settings
+    if stack == "llama.cpp":
+        note += "; if it is off: llama.cpp's own kernels, from the first versions to later ones, unpack and multiply in ways that are not modelled"
+    fitted = any(row.id in constant.fitted_on for constant in where.kernels.constants.constants.values())
+    return Case(row.id, "gpu", key, cls, source, measured, predicted, "published", note, resolution, fitted, stack)

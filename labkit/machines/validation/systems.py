@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from labkit import paths
 from labkit.machines.measurements import Published
 from labkit.machines.validation.cases import Case, Unchecked
 from labkit.machines.validation.report import LeftOut, Report
-from labkit.machines.validation.statistics import errors, grouped
+from labkit.machines.validation.statistics import Errors, errors, grouped
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,27 @@ def source_of(row: Published) -> str:
     return row.source.split(":")[0].split("@")[0].removeprefix("github.com/")
 
 
+def stored_left_out(systems: Iterable[str]) -> list[LeftOut]:
+    """The fits without one source or product as `labkit validate --refit` last found them (data/fitted/left_out.json)."""
+    content = json.loads((paths.data_dir() / "fitted" / "left_out.json").read_text(encoding="utf-8"))
+    nan = float("nan")
+    return [
+        LeftOut(x["system"], x["by"], x["name"], x["class"], Errors(x["n"], x["MAPE"], x["median"], x["p90"], x["bias"], nan if x["rank"] is None else x["rank"]))
+        for x in content["left out"]
+        if x["system"] in set(systems)
+    ]
+
+
 def report(
-    systems: Iterable[str] = tuple(MODULES), *, leave_out: bool = True, progress: Callable[[str], None] | None = None
+    systems: Iterable[str] = tuple(MODULES), *, refit: bool = False, progress: Callable[[str], None] | None = None
 ) -> Report:
-    """Every published row that the models predict, and how well. leave_out: also fit without each source and product, and judge on it."""
+    """Every published row that the models predict, and how well.
+
+    refit  fit without each source and product again, and judge on it (minutes); False: the stored result of the last time.
+    """
     from labkit.machines.measurements import find
 
+    systems = tuple(systems)
     say = progress or (lambda text: None)
     rows = tuple(find())
     cases: list[Case] = []
@@ -55,8 +72,10 @@ def report(
         mine, rest = system.cases(rows, None)
         cases += mine
         unchecked += rest
-        if leave_out:
+        if refit:
             left_out += _left_out(system, rows, mine, say)
+    if not refit:
+        left_out = stored_left_out(systems)
     return Report(tuple(cases), tuple(unchecked), tuple(left_out))
 
 
