@@ -11,7 +11,9 @@ def add_arguments(parser) -> None:
     """The arguments of `labkit validate`."""
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help="gpu, tpu; none: all that have an execution model")
     parser.add_argument(
-        "--refit", action="store_true", help="fit again without each source and each product (ten minutes), in place of the stored result of that"
+        "--refit",
+        action="store_true",
+        help="fit again without each source and each product (ten minutes), in place of the stored result of that",
     )
     parser.add_argument("--rows", action="store_true", help="every row with its prediction, not only those that need a look")
     parser.add_argument("--markdown", action="store_true", help="print the summary as a Markdown table and nothing else")
@@ -83,7 +85,10 @@ def parts(found, *, everything: bool):
     for row in found.unchecked:
         reasons[row.why] = reasons.get(row.why, 0) + 1
     if reasons:
-        yield table("Rows that are not predicted", [{"rows": n, "why": why} for why, n in sorted(reasons.items(), key=lambda item: -item[1])])
+        yield table(
+            "Rows that are not predicted",
+            [{"rows": n, "why": why} for why, n in sorted(reasons.items(), key=lambda item: -item[1])],
+        )
 
 
 def table(title: str, rows: list[dict[str, object]]):
@@ -92,7 +97,9 @@ def table(title: str, rows: list[dict[str, object]]):
 
     made = Table(show_edge=False, title=title, title_justify="left")
     for name in rows[0]:
-        made.add_column(name, overflow="fold", justify="right" if any(isinstance(row[name], int | float) for row in rows) else "left")
+        made.add_column(
+            name, overflow="fold", justify="right" if any(isinstance(row[name], int | float) for row in rows) else "left"
+        )
     for row in rows:
         made.add_row(*(cell(name, value) for name, value in row.items()))
     return made

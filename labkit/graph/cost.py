@@ -173,7 +173,9 @@ def cost_of_op(graph: OpGraph, op: Op, *, views: str = "free") -> Cost:
         try:
             flops, functions = row.formula(_arguments(graph, op), outputs), 0
         except KeyError as missing:
-            raise ValueError(f"{op.name}: {op.target} is called without its argument {missing}: the graph is not what PyTorch would run") from None
+            raise ValueError(
+                f"{op.name}: {op.target} is called without its argument {missing}: the graph is not what PyTorch would run"
+            ) from None
     else:
         counted = (
             sum(t.elements for t in inputs[:1]) if row.kind in ("reduction", "sort") else (outputs[0].elements if outputs else 0)

@@ -29,7 +29,9 @@ class Constant:
 
     def __post_init__(self):
         if len(self.fitted_on) < 2 and not self.source:
-            raise ValueError(f"{self.name}: a constant is fitted on two rows or more, or has a source; fitted_on = {list(self.fitted_on)}")
+            raise ValueError(
+                f"{self.name}: a constant is fitted on two rows or more, or has a source; fitted_on = {list(self.fitted_on)}"
+            )
 
     @property
     def origin(self) -> str:
@@ -92,7 +94,12 @@ def shipped(system: str) -> Calibration:
     for name, entry in content["constants"].items():
         try:
             found[name] = Constant(
-                name, float(entry["value"]), entry["unit"], entry["meaning"], tuple(entry.get("fitted_on", ())), entry.get("source", "")
+                name,
+                float(entry["value"]),
+                entry["unit"],
+                entry["meaning"],
+                tuple(entry.get("fitted_on", ())),
+                entry.get("source", ""),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path.name}: {name}: {error}") from None

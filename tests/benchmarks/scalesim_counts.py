@@ -81,7 +81,10 @@ def scalesim(python: str, shapes, rows: int, columns: int, flow: str) -> tuple[l
         (place / "l.csv").write_text("Layer\n" + "\n".join(f"g{i}," + "1," * 20 for i in range(len(shapes))) + "\n")
         began = time.perf_counter()
         done = subprocess.run(
-            [python, "-c", RUN, *(str(place / name) for name in ("c.cfg", "t.csv", "l.csv", "out"))], capture_output=True, text=True, cwd=folder
+            [python, "-c", RUN, *(str(place / name) for name in ("c.cfg", "t.csv", "l.csv", "out"))],
+            capture_output=True,
+            text=True,
+            cwd=folder,
         )
         seconds = time.perf_counter() - began
         reports = list(place.rglob("COMPUTE_REPORT.csv"))
@@ -89,7 +92,11 @@ def scalesim(python: str, shapes, rows: int, columns: int, flow: str) -> tuple[l
             raise SystemExit(f"SCALE-Sim failed on {rows}x{columns} {flow}:\n{done.stdout[-800:]}\n{done.stderr[-1500:]}")
         with reports[0].open() as file:
             table = list(csv.DictReader(file, skipinitialspace=True))
-    column = next(name for name in table[0] if name.strip().lower() in ("total cycles", "total cycles (incl. prefetch)") and "prefetch" not in name.lower())
+    column = next(
+        name
+        for name in table[0]
+        if name.strip().lower() in ("total cycles", "total cycles (incl. prefetch)") and "prefetch" not in name.lower()
+    )
     return [int(float(row[column])) for row in table], seconds
 
 

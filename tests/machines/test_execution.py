@@ -92,7 +92,13 @@ def test_what_is_written_in_place_is_read_by_a_later_kernel():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["relu", "add", "mul", "matmul", "sum", "view"]), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=14))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["relu", "add", "mul", "matmul", "sum", "view"]), st.integers(0, 9), st.integers(0, 9)),
+        min_size=1,
+        max_size=14,
+    )
+)
 def test_fusion_never_makes_a_cycle_and_moves_what_it_must(steps):
     def function(x):
         values = [x]
@@ -145,7 +151,11 @@ def test_a_run_adds_up(name, decode):
     plan = where.compile(decode)
     run = where.run(plan)
     assert run.kind == plan.kind == "modelled"
-    assert sum(run.time_by_cause.values()) == pytest.approx(run.seconds) == pytest.approx(sum(k.seconds for k in plan.kernels) + sum(t.seconds for t in plan.fixed))
+    assert (
+        sum(run.time_by_cause.values())
+        == pytest.approx(run.seconds)
+        == pytest.approx(sum(k.seconds for k in plan.kernels) + sum(t.seconds for t in plan.fixed))
+    )
     assert {op for k in plan.kernels for op in k.ops} | set(plan.free) == {op.name for op in decode.ops}
     kernels = [s for s in run.timeline if s.track == "kernels"]
     assert len(kernels) == plan.count + len(plan.fixed) and kernels[-1].end == pytest.approx(run.seconds)
@@ -223,8 +233,14 @@ def test_bad_input_names_what_was_given_and_what_exists(decode):
 
 def test_a_comparison_keeps_who_refused(decode):
     found = compare(decode, ["A100-80", "T4", "TPU-v5e"])
-    assert [run.plan.spec.key for run in found.runs] == ["A100-80", "TPU-v5e"] and "no peak for bfloat16" in found.refused["T4 (compiled)"]
-    assert found["TPU-v5e"].seconds > found["A100-80"].seconds and "no peak for bfloat16" in found.text() and "T4" in found._repr_html_()
+    assert [run.plan.spec.key for run in found.runs] == ["A100-80", "TPU-v5e"] and "no peak for bfloat16" in found.refused[
+        "T4 (compiled)"
+    ]
+    assert (
+        found["TPU-v5e"].seconds > found["A100-80"].seconds
+        and "no peak for bfloat16" in found.text()
+        and "T4" in found._repr_html_()
+    )
 
 
 def test_the_host_has_its_measured_ceilings():

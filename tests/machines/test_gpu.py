@@ -47,7 +47,14 @@ def test_a_product_is_never_below_a_roof_of_the_datasheet(key, m, k, n, batch):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(KEYS), SIZES, SIZES, SIZES, st.floats(1.0, 4.0), st.sampled_from([PEAKS, ("offchip_bw",), (*PEAKS, "offchip_bw")]))
+@given(
+    st.sampled_from(KEYS),
+    SIZES,
+    SIZES,
+    SIZES,
+    st.floats(1.0, 4.0),
+    st.sampled_from([PEAKS, ("offchip_bw",), (*PEAKS, "offchip_bw")]),
+)
 def test_more_of_a_roof_never_costs_time(key, m, k, n, factor, names):
     product = spec(key)
     before = GpuKernels(product).matmul(m, k, n, dtype_of(key)).seconds
@@ -68,8 +75,14 @@ def test_a_stream_falls_with_bandwidth_and_rises_with_its_bytes(key, elements, f
 def test_a_binding_roof_that_rises_costs_less():
     # The tests above allow equality; here each roof binds.
     large = spec("A100-80")
-    assert GpuKernels(changed(large, 2, *PEAKS)).matmul(8192, 8192, 8192, "bfloat16").seconds < 0.6 * GpuKernels(large).matmul(8192, 8192, 8192, "bfloat16").seconds
-    assert GpuKernels(changed(large, 2, "offchip_bw")).matmul(1, 16384, 16384, "bfloat16").seconds < 0.6 * GpuKernels(large).matmul(1, 16384, 16384, "bfloat16").seconds
+    assert (
+        GpuKernels(changed(large, 2, *PEAKS)).matmul(8192, 8192, 8192, "bfloat16").seconds
+        < 0.6 * GpuKernels(large).matmul(8192, 8192, 8192, "bfloat16").seconds
+    )
+    assert (
+        GpuKernels(changed(large, 2, "offchip_bw")).matmul(1, 16384, 16384, "bfloat16").seconds
+        < 0.6 * GpuKernels(large).matmul(1, 16384, 16384, "bfloat16").seconds
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +101,10 @@ def test_time_is_a_staircase_in_the_rows():
     costs = [gpu.matmul(m, 4096, 4096, "bfloat16") for m in range(897, 1025)]
     compute = [next(t.seconds for t in cost.terms if t.cause == "matrix unit") for cost in costs]
     assert len(set(compute)) <= 8 and compute == sorted(compute)
-    assert Tiling(128 * 108, 64, 128, 1, 128, 128, 1, 108).waves == 1 and Tiling(128 * 108 + 1, 64, 128, 1, 128, 128, 1, 108).waves == 2
+    assert (
+        Tiling(128 * 108, 64, 128, 1, 128, 128, 1, 108).waves == 1
+        and Tiling(128 * 108 + 1, 64, 128, 1, 128, 128, 1, 108).waves == 2
+    )
 
 
 def test_rows_off_the_vector_width_are_slower_and_say_so():
@@ -162,7 +178,9 @@ def test_the_fitted_constants_are_what_the_script_writes(system):
 def test_a_constant_that_was_not_fitted_is_the_median_of_its_siblings_and_says_so():
     constants = shipped("gpu")
     value, words = constants.find("roof_share", "sm_70", "16 bit")
-    siblings = sorted(c.value for name, c in constants.constants.items() if name.startswith("roof_share.") and name.endswith(".16 bit"))
+    siblings = sorted(
+        c.value for name, c in constants.constants.items() if name.startswith("roof_share.") and name.endswith(".16 bit")
+    )
     assert value == siblings[len(siblings) // 2] and "no row to fit it for sm_70.16 bit" in words
     with pytest.raises(KeyError, match="no constant 'nothing'"):
         constants.find("nothing")

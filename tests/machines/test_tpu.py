@@ -102,7 +102,10 @@ def test_blocks_of_a_kernel_cost_a_step_each():
 def test_dtypes_follow_the_generation():
     v5e, v4, v7 = (TpuKernels(spec(key)) for key in ("TPU-v5e", "TPU-v4", "TPU-v7"))
     size = (4096, 4096, 4096)
-    assert v5e.matmul(*size, "int8").time_by_cause()["matrix unit"] < 0.6 * v5e.matmul(*size, "bfloat16").time_by_cause()["matrix unit"]
+    assert (
+        v5e.matmul(*size, "int8").time_by_cause()["matrix unit"]
+        < 0.6 * v5e.matmul(*size, "bfloat16").time_by_cause()["matrix unit"]
+    )
     with pytest.raises(ValueError, match="has no peak for int8"):
         v7.matmul(*size, "int8")
     with pytest.raises(ValueError, match="has no peak for float8"):

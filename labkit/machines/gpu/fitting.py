@@ -142,7 +142,9 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
             del constants[name]
         else:
             constants[name] = replace(constants[name], source="", fitted_on=tuple(i for i in by_id if i in relevant[name]))
-    fitted = Calibration("gpu", {name: constants[name] for name in [*names, *STATED] if name in constants} | _needed(constants, names))
+    fitted = Calibration(
+        "gpu", {name: constants[name] for name in [*names, *STATED] if name in constants} | _needed(constants, names)
+    )
     return _with_stack(fitted, rows)
 
 
@@ -153,14 +155,27 @@ def _with_stack(calibration: Calibration, rows) -> Calibration:
 
     def priced(value: float) -> tuple[float, list[str]]:
         name = "start_share.cuda-graph"
-        constant = Constant(name, value, "1", "share of a kernel's start that the end of the one before does not hide when a graph replays them", source="tried")
+        constant = Constant(
+            name,
+            value,
+            "1",
+            "share of a kernel's start that the end of the one before does not hide when a graph replays them",
+            source="tried",
+        )
         tried = Calibration("gpu", {**calibration.constants, name: constant})
-        cases = [c for c in llm_cases(rows, lambda p: product_of("gpu", p), tried)[0] if c.cls == "decode" and c.stack == "cuda-graph"]
-        return (sum(abs(math.log(c.predicted_s / c.measured_s)) for c in cases) / len(cases) if cases else 0.0), [c.id for c in cases]
+        cases = [
+            c for c in llm_cases(rows, lambda p: product_of("gpu", p), tried)[0] if c.cls == "decode" and c.stack == "cuda-graph"
+        ]
+        return (sum(abs(math.log(c.predicted_s / c.measured_s)) for c in cases) / len(cases) if cases else 0.0), [
+            c.id for c in cases
+        ]
 
     found = [(*priced(value), value) for value in (step / 20 for step in range(21))]
     _, ids, best = min(found, key=lambda entry: entry[0])
-    name, meaning = "start_share.cuda-graph", "share of a kernel's start that the end of the one before does not hide when a graph replays them"
+    name, meaning = (
+        "start_share.cuda-graph",
+        "share of a kernel's start that the end of the one before does not hide when a graph replays them",
+    )
     if len(ids) < 2:
         constant = Constant(name, 0.5, "1", meaning, source="no row was left to fit it: half")
     else:
@@ -171,7 +186,12 @@ def _with_stack(calibration: Calibration, rows) -> Calibration:
 def _needed(constants, names) -> dict[str, Constant]:
     """Constants that the model always asks for, at their start where no row was kept for them."""
     begin = start().constants
-    by_architecture = ("roof_share.", "bandwidth_share.", "l2_bytes_per_clock_per_sm.", "attention_share.")  # others stand in for these
+    by_architecture = (
+        "roof_share.",
+        "bandwidth_share.",
+        "l2_bytes_per_clock_per_sm.",
+        "attention_share.",
+    )  # others stand in for these
     return {n: begin[n] for n in names if n not in constants and not n.startswith(by_architecture)}
 
 

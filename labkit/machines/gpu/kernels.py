@@ -20,7 +20,15 @@ from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.machine_spec import MachineSpec, dtype_name
 
 ITEMSIZE = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1, "float4": 0.5, "int4": 0.5}
-CLASSES = {"float16": "16 bit", "bfloat16": "16 bit", "float8": "8 bit", "int8": "8 bit", "float4": "4 bit", "float32": "fp32", "tf32": "tf32"}
+CLASSES = {
+    "float16": "16 bit",
+    "bfloat16": "16 bit",
+    "float8": "8 bit",
+    "int8": "8 bit",
+    "float4": "4 bit",
+    "float32": "fp32",
+    "tf32": "tf32",
+}
 """dtype -> class of the compute roof."""
 
 TIME_BASED = "time-based roofline, Wang et al., arXiv:2009.04598"
@@ -68,7 +76,9 @@ class GpuKernels:
         self.l2_bandwidth = per_sm * self.sms * self.clock
         self.l2_bytes = spec.capacity_bytes("l2")
         self.l2_keeps = self.l2_bytes * self.constants["l2_kept_share"]
-        self.cluster = int(self.constants.find("cluster", self.arch)[0]) if f"cluster.{self.arch}" in self.constants.constants else 1
+        self.cluster = (
+            int(self.constants.find("cluster", self.arch)[0]) if f"cluster.{self.arch}" in self.constants.constants else 1
+        )
         self.matmul = functools.lru_cache(maxsize=4096)(self._matmul)
 
     # -- roofs --
@@ -103,7 +113,12 @@ class GpuKernels:
         )  # fmt: skip
 
     def _l2(self, moved: float) -> Term:
-        return Term("on-chip memory", moved / self.l2_bandwidth, f"{moved:,.0f} B through L2 / {self.l2_bandwidth / 1e12:.2f} TB/s", self._l2_source)
+        return Term(
+            "on-chip memory",
+            moved / self.l2_bandwidth,
+            f"{moved:,.0f} B through L2 / {self.l2_bandwidth / 1e12:.2f} TB/s",
+            self._l2_source,
+        )
 
     # -- matrix products --
 
@@ -139,7 +154,9 @@ class GpuKernels:
 
     # -- attention --
 
-    def attention(self, batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, *, fused: bool = True, causal: bool = False) -> KernelCost:
+    def attention(
+        self, batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, *, fused: bool = True, causal: bool = False
+    ) -> KernelCost:
         """Scores, softmax and weighted values of queries [batch, heads, q_len, head_dim] over keys [batch, kv_heads, kv_len, head_dim].
 
         fused: one kernel that keeps scores on the SM; else three, with the scores in memory. causal: only blocks that a query may see.
@@ -187,9 +204,14 @@ class GpuKernels:
         scores = self.matmul(q_len, head_dim, kv_len, dtype, batch=batch * heads)
         values = self.matmul(q_len, kv_len, head_dim, dtype, batch=batch * heads)
         size = ITEMSIZE[dtype_name(dtype)] * batch * heads * q_len * kv_len
-        softmax = self.reduction(batch * heads * q_len, kv_len, dtype, reads=size, writes=size, flops=5 * batch * heads * q_len * kv_len)
+        softmax = self.reduction(
+            batch * heads * q_len, kv_len, dtype, reads=size, writes=size, flops=5 * batch * heads * q_len * kv_len
+        )
         parts = (scores, softmax, values)
-        terms = tuple(Term(p.bound, p.seconds, f"{what}: {p.bound}", GUIDE, overlaps=False) for what, p in zip(("scores", "softmax", "values"), parts, strict=True))
+        terms = tuple(
+            Term(p.bound, p.seconds, f"{what}: {p.bound}", GUIDE, overlaps=False)
+            for what, p in zip(("scores", "softmax", "values"), parts, strict=True)
+        )
         moved = {level: sum(p.bytes.get(level, 0.0) for p in parts) for level in ("offchip", "l2")}
         return KernelCost(
             terms, moved, sum(p.useful_flops for p in parts), sum(p.issued_flops for p in parts), ("three kernels: scores go through memory",)
@@ -205,7 +227,9 @@ class GpuKernels:
         _positive(elements=elements)
         return self._stream(reads + writes, reads + writes, flops, transcendental, elements, (), load_share)
 
-    def reduction(self, rows, cols, dtype, *, reads, writes, flops=0.0, load_share: float = 1.0, row_reads: float | None = None) -> KernelCost:
+    def reduction(
+        self, rows, cols, dtype, *, reads, writes, flops=0.0, load_share: float = 1.0, row_reads: float | None = None
+    ) -> KernelCost:
         """rows x cols, each row to a few numbers and perhaps back over the row.
 
         A row of up to `one_pass_columns` stays in registers; a longer one is read `long_row_reads` times, from L2 while the rows at work fit there.
@@ -219,10 +243,26 @@ class GpuKernels:
         elif again == 1:
             passes, words = 1.0, f"a row of {cols} elements stays in registers: read once"
         elif active <= self.l2_keeps:
-            passes, words = 1.0, f"a row of {cols} elements is read again from L2, where the {active / 1e6:.1f} MB of the rows at work stay"
+            passes, words = (
+                1.0,
+                f"a row of {cols} elements is read again from L2, where the {active / 1e6:.1f} MB of the rows at work stay",
+            )
         else:
-            passes, words = again, f"a row of {cols} elements is read {again:g} times: the {active / 1e6:.1f} MB of the rows at work do not stay in L2"
-        return self._stream(reads * passes + writes, reads + writes, flops, 0.0, rows * cols, (words,), load_share, reads * max(again, passes) + writes, row_reads is None)
+            passes, words = (
+                again,
+                f"a row of {cols} elements is read {again:g} times: the {active / 1e6:.1f} MB of the rows at work do not stay in L2",
+            )
+        return self._stream(
+            reads * passes + writes,
+            reads + writes,
+            flops,
+            0.0,
+            rows * cols,
+            (words,),
+            load_share,
+            reads * max(again, passes) + writes,
+            row_reads is None,
+        )
 
     def gather(self, rows, row_bytes, dtype) -> KernelCost:
         """Rows picked by index: read and written once."""
@@ -233,7 +273,9 @@ class GpuKernels:
         """Bytes read and written."""
         return self._stream(reads + writes, reads + writes, 0.0, 0.0, max(reads, writes), ())
 
-    def _stream(self, moved: float, distinct: float, flops, transcendental, elements, decisions, load_share=1.0, through_l2=None, keeps=True) -> KernelCost:
+    def _stream(
+        self, moved: float, distinct: float, flops, transcendental, elements, decisions, load_share=1.0, through_l2=None, keeps=True
+    ) -> KernelCost:
         vector_peak = self.spec.flops_per_s("float32")
         # A special-function unit gives one result where four FMA lanes give one each (CUDA programming guide, arithmetic throughput).
         work = max(flops - transcendental, 0.0) + 8.0 * transcendental
@@ -263,7 +305,17 @@ class GpuKernels:
 class _Product:
     """Prices the tilings of one matrix product: numbers for every candidate, terms in words for the chosen one."""
 
-    def __init__(self, gpu: GpuKernels, roof: float, dtype: str, a_size: float, b_size: float, out: float, resident: tuple[str, ...], epilogue_bytes: float):
+    def __init__(
+        self,
+        gpu: GpuKernels,
+        roof: float,
+        dtype: str,
+        a_size: float,
+        b_size: float,
+        out: float,
+        resident: tuple[str, ...],
+        epilogue_bytes: float,
+    ):
         self.gpu, self.per_sm, self.dtype, self.a_size, self.b_size, self.out = gpu, roof / gpu.sms, dtype, a_size, b_size, out
         self.resident, self.epilogue_bytes = resident, epilogue_bytes
         c = gpu.constants
@@ -307,7 +359,11 @@ class _Product:
             self.compute(tiling), tiling.l2_bytes(self.a_size, self.b_size, self.gpu.cluster) / self.gpu.l2_bandwidth,
             self.offchip(tiling)[0] / (self.gpu.bandwidth * reach),
         )  # fmt: skip
-        return longest + self.fill(tiling) + (self.split_s + self.partial_bytes(tiling) / self.gpu.l2_bandwidth if tiling.split > 1 else 0.0)
+        return (
+            longest
+            + self.fill(tiling)
+            + (self.split_s + self.partial_bytes(tiling) / self.gpu.l2_bandwidth if tiling.split > 1 else 0.0)
+        )
 
     def terms(self, tiling: Tiling, roof_source: str) -> list[Term]:
         """The parts of the time, in words."""
@@ -328,7 +384,15 @@ class _Product:
         if tiling.split > 1:
             partial = self.partial_bytes(tiling)
             words = f"{tiling.split} partial sums in float32 are added through L2 ({partial:,.0f} B)"
-            found.append(Term("on-chip memory", self.split_s + partial / gpu.l2_bandwidth, words, constants["split_k_s"].origin, overlaps=False))
+            found.append(
+                Term(
+                    "on-chip memory",
+                    self.split_s + partial / gpu.l2_bandwidth,
+                    words,
+                    constants["split_k_s"].origin,
+                    overlaps=False,
+                )
+            )
         return [*found, gpu._start()]
 
 

@@ -23,7 +23,15 @@ def launch(kernels: GpuKernels, stack: str, seconds: float) -> tuple[Term, ...]:
     waits = max(constant.value - seconds, 0.0)
     found = []
     if waits:
-        found.append(Term("host", waits, f"a launch takes the host {constant.value * 1e6:g} us, the kernel {seconds * 1e6:.3g}", constant.origin, overlaps=False))
+        found.append(
+            Term(
+                "host",
+                waits,
+                f"a launch takes the host {constant.value * 1e6:g} us, the kernel {seconds * 1e6:.3g}",
+                constant.origin,
+                overlaps=False,
+            )
+        )
     gap = kernels.constants.constants.get(f"gap_s.{stack}")
     if gap is not None and gap.value:
         found.append(Term("launch", gap.value, f"{gap.value * 1e6:.2g} us between two kernels", gap.origin, overlaps=False))

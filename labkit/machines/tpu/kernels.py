@@ -75,13 +75,21 @@ class TpuKernels:
         clock = bf16 / (2.0 * arrays * self.rows * self.columns)
         while clock > 2.5e9:  # no part runs so fast: the printed number of arrays counts pairs
             clock, arrays = clock / 2, arrays * 2
-        return arrays * peak / bf16, clock, f"inferred from the peak and {arrays} arrays' worth of multipliers: no clock is published"
+        return (
+            arrays * peak / bf16,
+            clock,
+            f"inferred from the peak and {arrays} arrays' worth of multipliers: no clock is published",
+        )
 
     # -- parts --
 
     def _fixed(self, steps: int = 1) -> list[Term]:
         c = self.constants.constants
-        found = [Term("launch", c["operation_s"].value, "the core starts one compiled operation", c["operation_s"].origin, overlaps=False)]
+        found = [
+            Term(
+                "launch", c["operation_s"].value, "the core starts one compiled operation", c["operation_s"].origin, overlaps=False
+            )
+        ]
         if steps > 1:
             found.append(
                 Term(
@@ -92,7 +100,9 @@ class TpuKernels:
         return found
 
     def _hbm(self, moved: float, words: str = "") -> Term:
-        return Term("off-chip memory", moved / self.bandwidth, f"{moved:,.0f} B{words} / {self._bandwidth_words}", self._bandwidth_source)
+        return Term(
+            "off-chip memory", moved / self.bandwidth, f"{moved:,.0f} B{words} / {self._bandwidth_words}", self._bandwidth_source
+        )
 
     def _bytes(self, rows: int, columns: int, name: str, batch: int = 1) -> float:
         made = layout((batch, rows, columns), name if name in ITEMSIZE else "bfloat16", self.generation)
@@ -149,7 +159,9 @@ class TpuKernels:
         if (padded_m, padded_k, padded_n) != (m, k, n):
             decisions.append(f"[{m}, {k}] x [{k}, {n}] is padded to [{padded_m}, {padded_k}] x [{padded_k}, {padded_n}]")
         if padded_m < self.rows:
-            decisions.append(f"{padded_m} rows are fewer than the {self.rows} cycles that the next weights need to load: the array waits for them")
+            decisions.append(
+                f"{padded_m} rows are fewer than the {self.rows} cycles that the next weights need to load: the array waits for them"
+            )
         if remark:
             decisions.append(remark)
         if weight_bytes_per_element:
@@ -171,7 +183,9 @@ class TpuKernels:
         side = sqrt(self.vmem / 2 / 4)
         again = a * max(1.0, n / max(side, min(n, side))) + b * max(1.0, m / max(side, min(m, side)))
         again = min(again, a * -(-n // int(side)) + b * -(-m // int(side)))
-        return max(again, moved_in) + moved_out, " (operands read again for each block of results that VMEM holds)" if again > moved_in else ""
+        return max(
+            again, moved_in
+        ) + moved_out, " (operands read again for each block of results that VMEM holds)" if again > moved_in else ""
 
     def _ends(self, moved_in: float, moved_out: float, blocks, size: float) -> tuple[float, float]:
         """Bytes that come before the first step, and leave after the last."""
@@ -183,7 +197,9 @@ class TpuKernels:
 
     # -- attention, loops --
 
-    def attention(self, batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, *, fused: bool = True, causal: bool = False) -> KernelCost:
+    def attention(
+        self, batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, *, fused: bool = True, causal: bool = False
+    ) -> KernelCost:
         """Scores, softmax and weighted values; fused as one Pallas kernel, else as two products and a softmax with the scores in HBM."""
         _positive(batch=batch, heads=heads, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
         resident = ("out",) if fused else ()
@@ -204,8 +220,17 @@ class TpuKernels:
             *self._fixed(1 if fused else 3),
         ]
         useful = 4.0 * batch * heads * q_len * seen * head_dim
-        decisions = ["one kernel: scores stay in VMEM" if fused else "three operations: scores go through HBM", *scores.decisions[1:2]]
-        return KernelCost(tuple(terms), {"offchip": moved, "vmem": moved + 2.0 * size * elements}, useful, max(useful, scores.issued_flops + values.issued_flops), tuple(decisions))
+        decisions = [
+            "one kernel: scores stay in VMEM" if fused else "three operations: scores go through HBM",
+            *scores.decisions[1:2],
+        ]
+        return KernelCost(
+            tuple(terms),
+            {"offchip": moved, "vmem": moved + 2.0 * size * elements},
+            useful,
+            max(useful, scores.issued_flops + values.issued_flops),
+            tuple(decisions),
+        )
 
     def _vector(self, flops: float, transcendental: float) -> tuple[float, float, str]:
         """(operations, operations/s of the vector unit, source)."""
@@ -237,7 +262,11 @@ class TpuKernels:
 
     def _loop(self, moved: float, flops: float, transcendental: float, decisions) -> KernelCost:
         work, vector, source = self._vector(flops, transcendental)
-        terms = [self._hbm(moved), Term("vector unit", work / vector, f"{work:,.0f} operations / {vector / 1e12:.2f} Tops/s", source), *self._fixed()]
+        terms = [
+            self._hbm(moved),
+            Term("vector unit", work / vector, f"{work:,.0f} operations / {vector / 1e12:.2f} Tops/s", source),
+            *self._fixed(),
+        ]
         return KernelCost(tuple(terms), {"offchip": moved, "vmem": moved}, flops, flops, tuple(decisions))
 
 

@@ -11,7 +11,20 @@ from math import prod
 
 LANES, SUBLANES = 128, 8
 SOURCE = "JAX, get_sublane_tiling and infer_tiling"
-BITS = {"float32": 32, "int32": 32, "bfloat16": 16, "float16": 16, "int16": 16, "int8": 8, "uint8": 8, "bool": 8, "float8": 8, "int4": 4, "int64": 32, "float64": 32}
+BITS = {
+    "float32": 32,
+    "int32": 32,
+    "bfloat16": 16,
+    "float16": 16,
+    "int16": 16,
+    "int8": 8,
+    "uint8": 8,
+    "bool": 8,
+    "float8": 8,
+    "int4": 4,
+    "int64": 32,
+    "float64": 32,
+}
 """Bits that an element takes on a TPU; 64-bit types are held in 32 by default (JAX)."""
 
 

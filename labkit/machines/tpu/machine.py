@@ -16,7 +16,9 @@ def launch(kernels: TpuKernels, stack: str, seconds: float) -> tuple[Term, ...]:
 def fixed(kernels: TpuKernels, stack: str) -> tuple[Term, ...]:
     """Once per call of the program."""
     constant = kernels.constants.constants["program_s"]
-    return (Term("host", constant.value, f"{constant.value * 1e6:g} us to start a compiled program", constant.origin, overlaps=False),)
+    return (
+        Term("host", constant.value, f"{constant.value * 1e6:g} us to start a compiled program", constant.origin, overlaps=False),
+    )
 
 
 register(ExecutionModel("tpu", TpuKernels, {"xla": fusion.XLA}, launch, fixed))

@@ -35,11 +35,26 @@ INNER = {"Llama-2-7b": 11008}
 """Width of the MLP where a row does not give it: part of the source's path -> the model's config.json."""
 
 WHY = {
-    ("microsoft/vidur", "norm"): "a hand-written kernel with one block a row and element-wise loads: its latency shows on few rows, and short times have steps of 1 us",
-    ("microsoft/vidur", "pointwise"): "hand-written kernels with one block a row and element-wise loads, whose latency shows on few rows; short times have steps of 1 us",
-    ("PrincetonUniversity/LLMCompass", "softmax"): "one constant stands for the host's part of the clock, and one number of reads for all long rows",
-    ("PrincetonUniversity/LLMCompass", "norm"): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
-    ("PrincetonUniversity/LLMCompass", "pointwise"): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
+    (
+        "microsoft/vidur",
+        "norm",
+    ): "a hand-written kernel with one block a row and element-wise loads: its latency shows on few rows, and short times have steps of 1 us",
+    (
+        "microsoft/vidur",
+        "pointwise",
+    ): "hand-written kernels with one block a row and element-wise loads, whose latency shows on few rows; short times have steps of 1 us",
+    (
+        "PrincetonUniversity/LLMCompass",
+        "softmax",
+    ): "one constant stands for the host's part of the clock, and one number of reads for all long rows",
+    (
+        "PrincetonUniversity/LLMCompass",
+        "norm",
+    ): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
+    (
+        "PrincetonUniversity/LLMCompass",
+        "pointwise",
+    ): "one constant stands for the host's part of the clock, tens of microseconds that differ from call to call",
 }
 """(source, class) -> what can put a row of it outside its target."""
 
@@ -138,12 +153,20 @@ def _read(row: Published):
         return cls, price, _time(row, rows * cols)
     if what == "gelu":
         count = int(p["elements"])
-        return "pointwise", lambda g: g.pointwise(count, "float16", reads=2 * count, writes=2 * count, flops=8 * count, transcendental=count), _time(row, count)
+        return (
+            "pointwise",
+            lambda g: g.pointwise(count, "float16", reads=2 * count, writes=2 * count, flops=8 * count, transcendental=count),
+            _time(row, count),
+        )
     if what in ("input_layernorm", "post_attention_layernorm"):
         rows, cols = int(p["tokens"]), int(p["hidden"])
         size = 2.0 * rows * cols
         share = _loads(row, "norm")
-        return "norm", lambda g: g.reduction(rows, cols, "float16", reads=size, writes=size, flops=4 * rows * cols, load_share=share(g)), _time(row)
+        return (
+            "norm",
+            lambda g: g.reduction(rows, cols, "float16", reads=size, writes=size, flops=4 * rows * cols, load_share=share(g)),
+            _time(row),
+        )
     if what in ("add", "mlp_act", "attn_rope"):
         return _pointwise(row, what)
     if what.startswith("attention"):
@@ -177,7 +200,13 @@ def _product(row: Published):
     if "fill" in str(p) or "density" in p:
         raise Skip("a sparse product")
     flops = 2.0 * batch * m * k * n
-    measured = row.value * _SECONDS[row.unit] if row.unit in _SECONDS else flops / (row.value * _RATES[row.unit]) if row.unit in _RATES else None
+    measured = (
+        row.value * _SECONDS[row.unit]
+        if row.unit in _SECONDS
+        else flops / (row.value * _RATES[row.unit])
+        if row.unit in _RATES
+        else None
+    )
     if measured is None:
         raise Skip(f"its unit is {row.unit}")
     narrow = dtype in ("float8", "float4", "int8")
@@ -230,7 +259,11 @@ def _attention(row: Published):
     batch, q, heads, kv_heads, width = (int(p[name]) for name in needed)
     kv = int(p["kv"]) if "kv" in p else int(p.get("cached", 0)) + q
     causal = "causal" in row.remarks or "causal" in row.settings
-    return "attention-decode" if q == 1 else "attention-prefill", lambda g: g.attention(batch, heads, kv_heads, q, kv, width, "float16", causal=causal), _time(row)
+    return (
+        "attention-decode" if q == 1 else "attention-prefill",
+        lambda g: g.attention(batch, heads, kv_heads, q, kv, width, "float16", causal=causal),
+        _time(row),
+    )
 
 
 def _validated():

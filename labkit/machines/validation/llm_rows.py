@@ -54,7 +54,18 @@ def llm_cases(
     """
     cases, left = [], []
     for row in rows:
+        if not row.workload.startswith("LLM"):
+            continue
         if not row.workload.startswith(("LLM decode", "LLM generation", "LLM prefill")):
+            left.append(
+                Unchecked(
+                    row.id,
+                    row.system.lower(),
+                    row.product,
+                    row.workload,
+                    "a serving system under load: needs a model of the server",
+                )
+            )
             continue
         found = _case(row, product_of, calibration)
         (cases if isinstance(found, Case) else left).append(found)

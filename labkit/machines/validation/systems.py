@@ -45,7 +45,13 @@ def stored_left_out(systems: Iterable[str]) -> list[LeftOut]:
     content = json.loads((paths.data_dir() / "fitted" / "left_out.json").read_text(encoding="utf-8"))
     nan = float("nan")
     return [
-        LeftOut(x["system"], x["by"], x["name"], x["class"], Errors(x["n"], x["MAPE"], x["median"], x["p90"], x["bias"], nan if x["rank"] is None else x["rank"]))
+        LeftOut(
+            x["system"],
+            x["by"],
+            x["name"],
+            x["class"],
+            Errors(x["n"], x["MAPE"], x["median"], x["p90"], x["bias"], nan if x["rank"] is None else x["rank"]),
+        )
         for x in content["left out"]
         if x["system"] in set(systems)
     ]

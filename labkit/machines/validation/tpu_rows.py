@@ -34,7 +34,11 @@ def all_cases(rows: Iterable[Published], calibration: Calibration | None = None)
 
 def _case(row: Published, constants: Calibration) -> Case:
     if row.workload not in ("matmul", "HBM copy bandwidth"):
-        raise Skip("several chips, a serving system or a whole training step" if "sparse" not in row.workload and "mask" not in row.workload else "a sparse or masked product")
+        raise Skip(
+            "several chips, a serving system or a whole training step"
+            if "sparse" not in row.workload and "mask" not in row.workload
+            else "a sparse or masked product"
+        )
     product = product_of("tpu", row.product)
     if product is None:
         raise Skip(f"the product {row.product} is not in the catalogue")
