@@ -41,9 +41,7 @@ class _Converter:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                flat, tree = pytree.tree_flatten(
-                    pytree.tree_map(self._plain, node.args[0], is_leaf=lambda v: isinstance(v, torch.fx.Node))
-                )
+                flat, tree = pytree.tree_flatten(self._plain(node.args[0]))
                 outputs = tuple(leaf.name for leaf in flat if isinstance(leaf, Ref))
                 tree = (tree, tuple(leaf if not isinstance(leaf, Ref) else None for leaf in flat))
             else:
@@ -82,8 +80,15 @@ class _Converter:
         return name
 
     def _plain(self, value):
+        """A result with its nodes named, in lists, tuples and dicts as the module made them (torch.fx keeps immutable copies)."""
         if isinstance(value, torch.fx.Node):
             return self.names[value]
+        if isinstance(value, dict):
+            return {key: self._plain(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._plain(item) for item in value]
+        if type(value) is tuple:
+            return tuple(self._plain(item) for item in value)
         return value
 
     def _argument(self, value):

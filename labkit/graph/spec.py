@@ -204,6 +204,11 @@ class OpGraph:
                 raise ValueError(f"{op.name} ({op.target}, {op.source}) reads {missing[0]}, which {what}")
             made.update(op.outputs)
 
+    def __reduce__(self):
+        # A mappingproxy does not pickle, and a graph travels to other processes.
+        values = [getattr(self, name) for name in self.__dataclass_fields__]
+        return OpGraph, tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values)
+
     @cached_property
     def by_name(self) -> Mapping[str, Op]:
         """The operators by name."""

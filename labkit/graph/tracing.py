@@ -304,7 +304,11 @@ def _replay(graph_module, sources, bound: Bound, path, structured) -> torch.fx.G
 
 def _make(run, bound: Bound) -> torch.fx.GraphModule:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    flat = [_fake(tensor, mode).detach() for tensor in [*bound.weights.values(), *bound.inputs.values()]]
+    # A weight that wants a gradient is multiplied in another way than one that does not (ATen's matmul: should_fold), gradients off or not.
+    flat = [
+        _fake(tensor, mode).detach().requires_grad_(tensor.requires_grad)
+        for tensor in [*bound.weights.values(), *bound.inputs.values()]
+    ]
     with torch.no_grad(), _explained("tracing"):
         return make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*flat)
 
@@ -322,7 +326,7 @@ def _faked(bound: Bound, mode: FakeTensorMode) -> tuple[torch.nn.Module, tuple]:
 def _fake(tensor, mode: FakeTensorMode):
     with mode:
         made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
-    return torch.nn.Parameter(made, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else made
+    return torch.nn.Parameter(made, requires_grad=tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
 
 
 def _module_paths(module) -> dict[int, tuple[str, str]]:
