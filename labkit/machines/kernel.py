@@ -11,13 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from labkit.machines.mapping import Mapping as Placed
+
 CAUSES = {
     "matrix unit": "multiply-accumulate array busy with useful and padded work",
     "vector unit": "elementwise and reduction arithmetic",
     "off-chip memory": "bytes through HBM, GDDR or LPDDR",
     "on-chip memory": "bytes through a cache or scratchpad shared by the chip",
+    "weight load": "weights on their way into a matrix unit",
+    "fabric": "words that hop over the mesh of a wafer or a ring of cores, and sums added on the way",
     "fill": "a pipeline or an array filling and draining",
     "latency": "a chain of dependent memory accesses or barriers inside one kernel",
+    "links": "bytes between devices",
     "launch": "the device starts a kernel",
     "host": "the host prepares and issues the work",
 }
@@ -54,6 +59,7 @@ class KernelCost:
     bytes         moved per memory level of the machine ("offchip", "l2", "vmem"), read and written together.
     useful_flops  what the mathematics needs (an FMA is two); `issued_flops` what the units execute, padding included.
     decisions     sentences: tile chosen, padded from ... to ..., why.
+    mapping       how the kernel lies on the machine (`labkit.machines.mapping`), None where there is nothing to draw.
     """
 
     terms: tuple[Term, ...]
@@ -61,6 +67,7 @@ class KernelCost:
     useful_flops: float = 0.0
     issued_flops: float = 0.0
     decisions: tuple[str, ...] = ()
+    mapping: Placed | None = None
 
     kind = "modelled"
 
@@ -74,7 +81,7 @@ class KernelCost:
             raise ValueError(f"issued_flops = {self.issued_flops:g} is below useful_flops = {self.useful_flops:g}")
 
     def __reduce__(self):
-        return KernelCost, (self.terms, dict(self.bytes), self.useful_flops, self.issued_flops, self.decisions)
+        return KernelCost, (self.terms, dict(self.bytes), self.useful_flops, self.issued_flops, self.decisions, self.mapping)
 
     @property
     def seconds(self) -> float:

@@ -17,6 +17,7 @@ from math import sqrt
 from labkit.machines.calibration import Calibration, shipped
 from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.machine_spec import MachineSpec, dtype_name
+from labkit.machines.mapping import Folds
 from labkit.machines.systolic import TPU_SOURCE
 from labkit.machines.tpu.layout import LANES, layout
 
@@ -169,7 +170,8 @@ class TpuKernels:
         if blocks:
             decisions.append(f"blocks of {blocks[0]}x{blocks[1]}x{blocks[2]} as the kernel asks: {steps:,} steps")
         return KernelCost(
-            tuple(terms), {"offchip": moved, "vmem": a + b + out + epilogue_bytes}, useful + epilogue_flops, max(issued, useful) + epilogue_flops, tuple(decisions)
+            tuple(terms), {"offchip": moved, "vmem": a + b + out + epilogue_bytes}, useful + epilogue_flops, max(issued, useful) + epilogue_flops, tuple(decisions),
+            Folds(m, k, n, self.rows, self.columns, batch, stream, arrays),
         )  # fmt: skip
 
     def _traffic(self, m, k, n, batch, a, b, moved_in, moved_out, blocks) -> tuple[float, str]:
