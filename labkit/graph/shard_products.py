@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labkit.graph.operators import OPERATORS
-from labkit.graph.shard_views import PIECES, REARRANGING, VIEWS, Split, bounds, cut_dim, forward
+from labkit.graph.shard_views import PIECES, VIEWS, Split, bounds, cut_dim, forward, rearranges
 from labkit.graph.sharding import OPEN, Sweep
 from labkit.graph.spec import Op, Ref
 
@@ -24,22 +24,28 @@ def addmm(sweep: Sweep, op: Op) -> None:
 
 
 def _product(sweep: Sweep, op: Op, a: str, b: str, bias: str | None) -> None:
-    last = len(sweep.spec(op.outputs[0]).shape) - 1
-    rows, columns = last - 1, last
-    found = _by_operands(sweep, a, b, rows, columns) or _by_columns(sweep, op, a, b, columns)
+    (out,) = op.outputs
+    last = len(sweep.spec(out).shape) - 1
+    found, whole = _by_operands(sweep, a, b, last - 1, last), {}
+    if found is None:
+        found = _by_columns(sweep, op, b, last)
+        whole = {a: sweep.whole(a)} if found else {}
     if found is None:
         return _alike(sweep, op)
+    plain = {"target": _PLAIN.get(op.operator, op.target), "args": (Ref(a), Ref(b)), "whole": whole}
     if found == "rows":
-        parts = sweep.placement(a).parts
-        _plain(sweep, op, a, b, None)
-        sweep.all_reduce(op.outputs[0], parts, op)
-        return _add(sweep, op, bias) if bias else None
-    if bias is None or _bias_agrees(sweep, bias, found, last + 1):
-        return sweep.emit(op, (found,), whole={})
-    _plain(sweep, op, a, b, found)
-    sweep.names[op.outputs[0]] = sweep.whole(op.outputs[0])
-    sweep.placed[op.outputs[0]] = None
-    return _add(sweep, op, bias)
+        sweep.emit(op, (None,), **plain)
+        sweep.all_reduce(out, sweep.placement(a).parts, op)
+    elif bias is None or _bias_agrees(sweep, bias, found, last + 1):
+        return sweep.emit(op, (found,), whole=whole)
+    else:
+        sweep.emit(op, (found,), **plain)
+        sweep.names[out], sweep.placed[out] = sweep.whole(out), None
+    return _add(sweep, op, bias) if bias else None
+
+
+_PLAIN = {"addmm": "aten.mm.default", "baddbmm": "aten.bmm.default"}
+"""The product without a bias."""
 
 
 def _by_operands(sweep: Sweep, a: str, b: str, rows: int, columns: int) -> Split | str | None:
@@ -60,9 +66,12 @@ def _by_operands(sweep: Sweep, a: str, b: str, rows: int, columns: int) -> Split
     return None
 
 
-def _by_columns(sweep: Sweep, op: Op, a: str, b: str, columns: int) -> Split | None:
-    """The weight `b` cut by columns, into as many parts as what comes after allows."""
-    if sweep.placement(b) != OPEN or sweep.spec(root := sweep.root(b)).role != "weight":
+def _by_columns(sweep: Sweep, op: Op, b: str, columns: int) -> Split | None:
+    """The weight `b` cut by columns, into as many parts as what comes after allows; the left operand has to be whole."""
+    root, found = sweep.root(b), sweep.placement(b)
+    if isinstance(found, Split) and not found.again and found.dim == columns:
+        return found
+    if found != OPEN or sweep.spec(root).role != "weight":
         return None
     for split in candidates(sweep, op.outputs[0], columns):
         if sweep.settle(b, split):
@@ -71,9 +80,9 @@ def _by_columns(sweep: Sweep, op: Op, a: str, b: str, columns: int) -> Split | N
                     f"{root} is cut into {split.parts} parts, each held by {sweep.devices // split.parts} devices: "
                     f"what reads the product does not divide further"
                 )
-            sweep.whole(a)
             return split
-    sweep.note(f"{root} is whole on every device: its {sweep.spec(op.outputs[0]).shape[columns]} columns do not divide")
+    size = sweep.spec(op.outputs[0]).shape[columns]
+    sweep.note(f"{root} is whole on every device: {size} columns do not divide into parts that what reads them keeps")
     return None
 
 
@@ -83,14 +92,6 @@ def _bias_agrees(sweep: Sweep, bias: str, made: Split, count: int) -> bool:
     if dim < 0 or shape[dim] == 1:
         return sweep.settle(bias, None)
     return sweep.settle(bias, replace(made, dim=dim))
-
-
-def _plain(sweep: Sweep, op: Op, a: str, b: str, made: Split | None) -> None:
-    """The product without a bias."""
-    target = {"addmm": "aten.mm.default", "baddbmm": "aten.bmm.default"}.get(op.operator, op.target)
-    # A left operand that is whole because it was gathered is read so; parts are read as they are.
-    whole = {} if made is None else {a: sweep.whole(a)} if sweep.placement(a) is None else {}
-    sweep.emit(op, (made,), whole=whole, target=target, args=(Ref(a), Ref(b)))
 
 
 def _add(sweep: Sweep, op: Op, bias: str) -> None:
@@ -106,12 +107,14 @@ def _alike(sweep: Sweep, op: Op) -> None:
     split = [name for name in op.inputs if isinstance(sweep.placement(name), Split)]
     if split:
         sweep.note(f"{op.operator} ({op.name}) runs on every device alike: {', '.join(split)} is gathered for it")
-    elif names := [
-        root
-        for name in op.inputs
-        if sweep.spec(root := sweep.graph.storage(name)).role == "weight" and len(sweep.spec(root).shape) > 1
-    ]:
-        sweep.note(f"{op.operator} ({op.name}) runs on every device alike: {', '.join(names)} is whole")
+    roots = {sweep.graph.storage(name): len(sweep.spec(name).shape) for name in op.inputs}
+    for root in roots:
+        if (
+            sweep.spec(root).role == "weight"
+            and roots[root] > 1
+            and not any(note.startswith(f"{root} is whole") for note in sweep.notes)
+        ):
+            sweep.note(f"{root} is whole on every device, and {op.operator} ({op.name}) runs alike on all")
     sweep.emit(op, (None,) * len(op.outputs))
 
 
@@ -192,7 +195,7 @@ def _survives(sweep: Sweep, name: str, split: Split, columns: int, pieces: dict,
         seen.add(tensor)
         for reader in graph.readers[tensor]:
             op = graph.by_name[reader]
-            if op.operator in REARRANGING and len(op.inputs) == 1 and not op.writes:
+            if rearranges(op):
                 made = forward(graph, op, split)
                 if made is None:
                     survives = False
@@ -208,6 +211,8 @@ def _survives(sweep: Sweep, name: str, split: Split, columns: int, pieces: dict,
             elif _elementwise(op):
                 out = graph.tensors[op.outputs[0]].shape
                 pending.append((op.outputs[0], split.shifted(len(out) - len(graph.tensors[tensor].shape))))
+            elif op.operator in ("index_copy_", "index_copy", "cat") and split.dim < len(graph.tensors[op.outputs[0]].shape):
+                pending.append((op.outputs[0], replace(split, blocks=())))
             elif "scaled_dot_product" in op.operator and split.dim > 1:
                 survives = False
     return survives

@@ -11,12 +11,12 @@ from dataclasses import replace
 from labkit.graph.cost import argument_names
 from labkit.graph.operators import OPERATORS
 from labkit.graph.shard_products import addmm, convolution, product
-from labkit.graph.shard_views import REARRANGING, Split
+from labkit.graph.shard_views import Split, rearranges
 from labkit.graph.sharding import OPEN, Sweep
-from labkit.graph.spec import Op, Ref
+from labkit.graph.spec import Op, Ref, refs
 
 ALONG = frozenset(
-    "_softmax _safe_softmax softmax _log_softmax log_softmax cumsum cumprod cummax cummin sort topk msort kthvalue".split()
+    "_softmax _safe_softmax softmax _log_softmax log_softmax cumsum cumprod cummax cummin sort topk".split()
 )  # fmt: skip
 """Operators that work along one dimension, argument `dim`, and leave the others."""
 SUMS = {"sum": "sum", "mean": "avg", "amax": "max", "amin": "min"}
@@ -38,7 +38,7 @@ def rule_of(op: Op, sweep: Sweep) -> Callable[[Sweep, Op], None]:
     """The rule of an operator of the graph that `sweep` goes over."""
     name = op.operator
     row = OPERATORS.get(name)
-    if name in REARRANGING and len(op.inputs) == 1 and not op.writes:
+    if rearranges(op):
         return lambda sweep, op: sweep.rearrange(op)
     if name in _RULES:
         return _RULES[name]
@@ -110,7 +110,7 @@ def reduction(sweep: Sweep, op: Op) -> None:
     """Along whole dimensions alone; a sum, mean, maximum or minimum along the one that is cut ends in an all_reduce."""
     name = op.inputs[0]
     split = _settled(sweep, name)
-    if split is None or split.again or len(op.inputs) > 1:
+    if split is None or split.again or len(list(refs(op.args))) > 1:
         return unknown(sweep, op)
     args, count = arguments(op), len(sweep.spec(name).shape)
     dims = args.get("dim")

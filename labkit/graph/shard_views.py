@@ -21,6 +21,11 @@ REARRANGING = (
 """Operators of one tensor for which `forward` has a rule."""
 
 
+def rearranges(op: Op) -> bool:
+    """True for a call for which `forward` has a rule."""
+    return op.operator in REARRANGING and len(op.inputs) == 1 and not op.writes and op.target != "aten.view.dtype"
+
+
 @dataclass(frozen=True)
 class Split:
     """A tensor cut along `dim` into `parts` equal parts, one after another on the devices.

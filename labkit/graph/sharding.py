@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from labkit.graph.shard_views import REARRANGING, Placement, Split, backward, forward, local, local_call
+from labkit.graph.shard_views import Placement, Split, backward, forward, local, local_call, rearranges
 from labkit.graph.spec import Op, OpGraph, Ref, TensorSpec, refs, substitute
 
 ALL_REDUCE = "_c10d_functional.all_reduce.default"
@@ -103,7 +103,8 @@ class Sweep:
         for name, spec in self.graph.tensors.items():
             if not spec.producer and (spec.role not in ("weight", "kv_cache") or name in self.handed or name in self.kept):
                 self.placed[name] = None
-        for self.at, op in enumerate(self.graph.ops):
+        for at, op in enumerate(self.graph.ops):
+            self.at = at
             if self._waits(op):
                 self.waiting.update(dict.fromkeys(op.outputs, op))
                 continue
@@ -118,7 +119,7 @@ class Sweep:
         return self._built(outputs)
 
     def _waits(self, op: Op) -> bool:
-        if op.operator not in REARRANGING or op.writes or len(op.inputs) != 1:
+        if not rearranges(op):
             return False
         if any(name in self.handed or self.graph.storage(name) in self.kept for name in op.outputs):
             return False
@@ -312,35 +313,49 @@ class Sweep:
         )[0]
 
     def gather(self, name: str, split: Split) -> str:
-        """The new name of all parts of a tensor, put together. What a collective makes has the parts one after another along dimension 0."""
-        op = self.graph.ops[self.at] if self.at < len(self.graph.ops) else None
+        """The new name of all parts of a tensor, put together.
+
+        A collective takes and makes contiguous tensors: it sees the dimensions in the order in which they lie in memory, and its result has
+        the parts one after another along the first.
+        """
         if split.again:
             raise AssertionError(f"{name} is cut along two dimensions and read whole: a defect of labkit.graph.sharding")
-        shape, parts = self.spec(name).shape, split.parts
-        mine, source = split.shape(shape), self.names[name]
-        after = op.after if op else ()
-        self.touched.setdefault(self._owner(source), [])
+        op = self.graph.ops[self.at] if self.at < len(self.graph.ops) else None
+        source, parts = self.names[name], split.parts
+        shape, stride = self.spec(name).shape, self.tensors[source].stride
+        owner, number = self._owner(source), split.dim
+        order = sorted(range(len(shape)), key=lambda dim: -stride[dim]) if stride and all(stride) else list(range(len(shape)))
+        moved = order != sorted(order)
+        mine = split.shape(shape)
+        if moved:
+            number, shape, mine = order.index(number), *(tuple(sizes[dim] for dim in order) for sizes in (shape, mine))
+            source = self.call("in_memory_order", "aten.permute.default", (Ref(source), order), [mine], name, op, alias=source)[0]
+        arguments = (Ref(source), parts, f"tp{parts}")
         stacked = (mine[0] * parts, *mine[1:])
-        made = self.call(
-            "all_gather_into_tensor", ALL_GATHER, (Ref(source), parts, f"tp{parts}"), [stacked], name, op, after=after
-        )[0]  # fmt: skip
-        self.touched[self._owner(source)].append(made)
-        if split.dim == 0 and not split.blocks:
-            return made
-        if math.prod(shape[: split.dim]) == 1 and not split.blocks:
-            return self.call("view_of_parts", "aten.view.default", (Ref(made), list(shape)), [shape], name, op, alias=made)[0]
-        pieces = self.call(
-            "parts", "aten.split.Tensor", (Ref(made), mine[0], 0), [mine] * parts, name, op, alias=made
-        )  # fmt: skip
-        if split.blocks:
-            sizes = [block // parts for block in split.blocks]
-            shapes = [(*mine[: split.dim], size, *mine[split.dim + 1 :]) for size in sizes]
-            rows = [
-                self.call("blocks", "aten.split_with_sizes.default", (Ref(piece), sizes, split.dim), shapes, name, op, alias=made)
-                for piece in pieces
-            ]
-            pieces = tuple(row[block] for block in range(len(sizes)) for row in rows)
-        return self.call("cat_of_parts", "aten.cat.default", ([Ref(piece) for piece in pieces], split.dim), [shape], name, op)[0]
+        made = self.call("all_gather_into_tensor", ALL_GATHER, arguments, [stacked], name, op, after=op.after if op else ())[0]
+        self.touched.setdefault(owner, []).append(made)
+        if split.blocks or math.prod(shape[:number]) != 1:
+            pieces = self.call("parts", "aten.split.Tensor", (Ref(made), mine[0], 0), [mine] * parts, name, op, alias=made)
+            if split.blocks:
+                pieces = self._by_blocks(pieces, [block // parts for block in split.blocks], mine, number, name, op, made)
+            arguments = ([Ref(piece) for piece in pieces], number)
+            made = self.call("cat_of_parts", "aten.cat.default", arguments, [shape], name, op)[0]
+        elif number:
+            made = self.call("view_of_parts", "aten.view.default", (Ref(made), list(shape)), [shape], name, op, alias=made)[0]
+        if moved:
+            back = [order.index(dim) for dim in range(len(order))]
+            whole = self.spec(name).shape
+            made = self.call("in_order", "aten.permute.default", (Ref(made), back), [whole], name, op, alias=made)[0]
+            strides = _contiguous(shape)
+            self.tensors[made] = replace(self.tensors[made], stride=tuple(strides[dim] for dim in back))
+        return made
+
+    def _by_blocks(self, pieces, sizes: list[int], mine, dim: int, name: str, op: Op | None, made: str) -> tuple[str, ...]:
+        """The pieces of every device, each taken apart into its blocks, in the order block by block."""
+        shapes = [(*mine[:dim], size, *mine[dim + 1 :]) for size in sizes]
+        target = "aten.split_with_sizes.default"
+        rows = [self.call("blocks", target, (Ref(piece), sizes, dim), shapes, name, op, alias=made) for piece in pieces]
+        return tuple(row[block] for block in range(len(sizes)) for row in rows)
 
     # -- the new graph --
 

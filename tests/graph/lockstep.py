@@ -12,6 +12,8 @@ from labkit.graph.execution import _call
 from labkit.graph.shard_views import Split
 from labkit.graph.sharding import ALL_GATHER, ALL_REDUCE, group_size
 
+REDUCE = {"sum": torch.sum, "avg": torch.mean, "max": torch.amax, "min": torch.amin}
+
 
 class Lockstep:
     """values: for each device {tensor name: tensor} of the expanded graph; views share memory with what they are views of."""
@@ -57,14 +59,7 @@ class Lockstep:
             if op.target == ALL_GATHER:
                 found.append((torch.cat(others, 0),))
             else:
-                stacked = torch.stack(others)
-                how = {
-                    "sum": lambda: stacked.sum(0),
-                    "avg": lambda: stacked.mean(0),
-                    "max": lambda: stacked.amax(0),
-                    "min": lambda: stacked.amin(0),
-                }
-                found.append((how[op.args[1]](),))
+                found.append((REDUCE[op.args[1]](torch.stack(others), 0),))
         return found
 
     def results(self) -> list[tuple[torch.Tensor, ...]]:
