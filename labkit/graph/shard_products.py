@@ -50,6 +50,8 @@ _PLAIN = {"addmm": "aten.mm.default", "baddbmm": "aten.bmm.default"}
 
 def _by_operands(sweep: Sweep, a: str, b: str, rows: int, columns: int) -> Split | str | None:
     """What the operands are cut for: the split of the result, or "rows" for a sum over devices. None when nothing is cut that fits."""
+    if sweep.placement(a) == sweep.placement(b) == OPEN:
+        sweep.settle(a, None)
     first, second = sweep.placement(a), sweep.placement(b)
     if isinstance(first, Split) and not first.again:
         if first.dim == columns:
@@ -96,9 +98,15 @@ def _bias_agrees(sweep: Sweep, bias: str, made: Split, count: int) -> bool:
 
 def _add(sweep: Sweep, op: Op, bias: str) -> None:
     """Adds a whole bias to what stands for the result of `op` now."""
+    _add_named(sweep, op, sweep.whole(bias), bias)
+
+
+def _add_named(sweep: Sweep, op: Op, addend: str, bias: str) -> None:
+    """Adds a tensor of the new graph, which is `bias` or a view of it."""
     (out,) = op.outputs
-    sweep.note(f"{bias} is whole on every device: it is added once, to the sum over devices")
-    args = (Ref(sweep.names[out]), Ref(sweep.whole(bias)))
+    if sweep.spec(bias).role == "weight":
+        sweep.note(f"{bias} is whole on every device: it is added once, to the sum over devices")
+    args = (Ref(sweep.names[out]), Ref(addend))
     sweep.names[out] = sweep.call("add_bias", "aten.add.Tensor", args, [sweep.spec(out).shape], out, op)[0]
 
 
@@ -107,13 +115,10 @@ def _alike(sweep: Sweep, op: Op) -> None:
     split = [name for name in op.inputs if isinstance(sweep.placement(name), Split)]
     if split:
         sweep.note(f"{op.operator} ({op.name}) runs on every device alike: {', '.join(split)} is gathered for it")
-    roots = {sweep.graph.storage(name): len(sweep.spec(name).shape) for name in op.inputs}
-    for root in roots:
-        if (
-            sweep.spec(root).role == "weight"
-            and roots[root] > 1
-            and not any(note.startswith(f"{root} is whole") for note in sweep.notes)
-        ):
+    for name in op.inputs:
+        root = sweep.graph.storage(name)
+        told = any(note.startswith(f"{root} is whole") and "columns" in note for note in sweep.notes)
+        if sweep.spec(root).role == "weight" and len(sweep.spec(name).shape) > 1 and not told:
             sweep.note(f"{root} is whole on every device, and {op.operator} ({op.name}) runs alike on all")
     sweep.emit(op, (None,) * len(op.outputs))
 
@@ -138,15 +143,9 @@ def convolution(sweep: Sweep, op: Op) -> None:
         sweep.emit(op, (None,), whole={}, args=(*op.args[:2], None, *rest))
         sweep.all_reduce(out, given.parts, op)
         if bias:
-            shape = (-1, *(1 for _ in rest[0]))
-            channels = sweep.spec(bias).shape[0]
-            args = (Ref(sweep.whole(bias)), list(shape))
-            per_channel = sweep.call(
-                "bias_per_channel", "aten.view.default", args, [(channels, *shape[1:])], out, op, alias=sweep.whole(bias)
-            )[0]
-            sweep.note(f"{bias} is whole on every device: it is added once, to the sum over devices")
-            args = (Ref(sweep.names[out]), Ref(per_channel))
-            sweep.names[out] = sweep.call("add_bias", "aten.add.Tensor", args, [sweep.spec(out).shape], out, op)[0]
+            shape = (*sweep.spec(bias).shape, *(1 for _ in rest[0]))
+            args, whole = (Ref(sweep.whole(bias)), list(shape)), sweep.whole(bias)
+            _add_named(sweep, op, sweep.call("bias_per_channel", "aten.view.default", args, [shape], out, op, alias=whole)[0], bias)
         return None
     if groups == 1 and sweep.placement(weight) == OPEN:
         sweep.whole(x)

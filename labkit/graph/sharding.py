@@ -29,7 +29,8 @@ def shard(graph: OpGraph, devices: int) -> OpGraph:
 
     Shapes, strides and sizes in calls are those of one device; collectives are operators, all_reduce(tensor, operation, group) and
     all_gather_into_tensor(tensor, size, group), where group "tp4" are four devices that hold four different parts (`group_size`). An
-    operator stands for the collective and the wait for it. Results have the shape that they had, on every device.
+    operator stands for the collective and the wait for it. Results have the shape that they had, on every device,
+    but a cache that is returned stays a device's part.
 
     `placements` of the result has how every tensor from outside is cut, layers that are held once written out, and every tensor inside;
     None is whole; a term of a sum is in no place. `notes` say what is whole and why. `weights` is empty: `placements` cuts those of `graph`.
@@ -49,6 +50,8 @@ def shard(graph: OpGraph, devices: int) -> OpGraph:
         try:
             return Sweep(graph, devices, kept).result()
         except Whole as found:
+            if found.owner in kept:
+                raise AssertionError(f"{found.owner} is whole and was cut: a defect of labkit.graph.sharding") from found
             kept[found.owner] = found.reason
 
 
@@ -123,7 +126,11 @@ class Sweep:
             return False
         if any(name in self.handed or self.graph.storage(name) in self.kept for name in op.outputs):
             return False
-        return self.placement(op.inputs[0]) == OPEN or op.operator == "expand"
+        return self.placement(op.inputs[0]) == OPEN or self._expands(op)
+
+    def _expands(self, op: Op) -> bool:
+        """True when the operator makes copies of a dimension, any part of which can be made on a device."""
+        return op.operator == "expand" and self.spec(op.inputs[0]).elements != self.spec(op.outputs[0]).elements
 
     def _keep(self, name: str) -> None:
         """Gathers at once what a later layer reads, and what must not be cut."""
@@ -147,7 +154,7 @@ class Sweep:
         op = self.waiting.get(name)
         if op is None:
             return OPEN if not self.spec(name).producer else None
-        if self.placement(op.inputs[0]) == OPEN or op.operator == "expand":
+        if self.placement(op.inputs[0]) == OPEN or self._expands(op):
             return OPEN
         self.rearrange(op)
         return self.placed[name]
