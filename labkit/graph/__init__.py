@@ -1,6 +1,6 @@
-"""Operator graphs: capture a PyTorch module once, cost it, draw it, run it node by node.
+"""Operator graphs: capture a PyTorch module once, cost it, draw it, run it node by node, divide it over devices.
 
-`capture`, `CaptureError`; `OpGraph`, `Op`, `TensorSpec`, `Ref`, `Repeat`; `Execution`; `cost_of`, `Cost`, `OPERATORS`; `draw`.
+`capture`, `CaptureError`; `OpGraph`, `Op`, `TensorSpec`, `Ref`, `Repeat`; `Execution`; `cost_of`, `Cost`, `OPERATORS`; `draw`; `shard`, `Split`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _WHERE = {
     "OpGraph": "spec", "Op": "spec", "TensorSpec": "spec", "Ref": "spec", "Repeat": "spec", "Source": "spec",
     "capture": "capturing", "CaptureError": "tracing", "Execution": "execution",
     "cost_of": "cost", "Cost": "cost", "GraphCost": "cost", "OPERATORS": "operators",
-    "draw": "drawing", "GraphDrawing": "drawing",
+    "draw": "drawing", "GraphDrawing": "drawing", "shard": "sharding", "Split": "shard_views",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

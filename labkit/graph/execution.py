@@ -37,6 +37,10 @@ class Execution:
 
 def execute(graph: OpGraph, inputs: tuple, weights: Mapping | None = None, *, observe=None) -> Execution:
     """As `OpGraph.run`. observe: called with (op, its results) after every operator, for example to compare or to replace nothing."""
+    if graph.devices > 1:
+        raise ValueError(
+            f"{graph.name}: its collectives wait for the other {graph.devices - 1}; run the graph that it was made from"
+        )
     whole = graph.expand()
     values = dict(_given(whole, inputs, {**whole.weights, **(weights or {})}))
     device = next((v.device for v in values.values()), torch.device("cpu"))

@@ -10,6 +10,7 @@ Kinds:
     factory       a tensor from no tensor
     sort          order-dependent: sort, topk
     random        draws
+    collective    an exchange with the other devices that run the program
 
 FLOPs of pointwise work are operations per result element, of reductions per element read: each +, -, *, /, comparison, and each
 elementary function (exp, tanh, rsqrt) counts as one; `transcendental` is how many of them are such functions.
@@ -22,7 +23,20 @@ from dataclasses import dataclass
 
 from labkit.graph import formulas
 
-KINDS = ("matmul", "convolution", "attention", "pointwise", "reduction", "gather", "movement", "view", "factory", "sort", "random")
+KINDS = (
+    "matmul",
+    "convolution",
+    "attention",
+    "pointwise",
+    "reduction",
+    "gather",
+    "movement",
+    "view",
+    "factory",
+    "sort",
+    "random",
+    "collective",
+)
 MULTIPLY = ("matmul", "convolution", "attention")
 """Kinds whose FLOPs are multiply-accumulates."""
 
@@ -186,6 +200,9 @@ _add(
     "rand randn randint rand_like randn_like randint_like bernoulli bernoulli_ normal_ uniform_ randperm native_dropout multinomial",
     per_element=1,
 )
+
+# -- with other devices: PyTorch's functional collectives (namespace _c10d_functional). The additions of a sum are the network's --
+_add("collective", "all_reduce all_gather_into_tensor reduce_scatter_tensor all_to_all_single broadcast", per_element=0)
 
 
 def row_of(operator: str) -> Row | None:

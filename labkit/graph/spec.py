@@ -179,6 +179,8 @@ class OpGraph:
     weights  the tensors of weights, constants and caches that came with the module, by name: for `run`; may be on the meta device.
     repeats  layers held once.
     notes    what a reader should know, such as why layers were not held once.
+    devices  how many devices run it together; more than 1 for the program of one of them that `labkit.graph.shard` made, and then
+    placements  {tensor: how it is cut over the devices (`labkit.graph.shard_views.Split`), or None for one that each holds whole}.
     """
 
     name: str
@@ -191,10 +193,13 @@ class OpGraph:
     weights: Mapping[str, object] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     output_tree: object = field(default=None, repr=False)
+    devices: int = 1
+    placements: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        object.__setattr__(self, "placements", MappingProxyType(dict(self.placements)))
         known = set(self.tensors)
         made = {name for name, spec in self.tensors.items() if not spec.producer}
         for op in self.ops:

@@ -49,7 +49,8 @@ RULES = {"eager": EAGER, "inductor": INDUCTOR, "xla": XLA}
 class Group:
     """Operators that run as one kernel.
 
-    kind    of the operator that decides the price: matmul, convolution, attention, gather, sort, else reduction before pointwise.
+    kind    of the operator that decides the price: matmul, convolution, attention, gather, sort, else reduction before pointwise; a
+            collective stands alone.
     anchor  that operator; elements: of the loop that all members share.
     reads, writes  bytes by the tensor that owns the storage, of what crosses the kernel's border.
     """
@@ -191,6 +192,8 @@ class _Grouper:
             return "it runs elsewhere"
         if before.repeat != after.repeat:
             return "it runs another number of times"
+        if before.kind == "collective" or after.kind == "collective":
+            return "it waits for the other devices" if self.rules.loops else ""
         fusable = (*LOOPS, "gather") if self.rules.gathers else LOOPS
         if after.kind not in LOOPS:
             return "" if not self.rules.loops or before.kind in LOOPS else "a library kernel takes nothing in"
