@@ -72,11 +72,17 @@ class Canvas:
         look = {"fontsize": SIZE, "color": INK, "ha": "left", "va": "top", "linespacing": 1.2} | more
         self.axes.text(x, y, text, **look, **({"bbox": LABEL_BOX} if boxed else {}))
 
-    def arrow(self, x0: float, y0: float, x1: float, y1: float, color: str = MOVES, width: float = 1.6, **more) -> None:
-        """What moves, from one point to the other."""
+    def arrow(
+        self, x0: float, y0: float, x1: float, y1: float, color: str = MOVES, width: float = 1.6, halo: bool = False, **more
+    ) -> None:
+        """What moves, from one point to the other; halo: with a white edge, where it lies on a dark ground."""
         from matplotlib.patches import FancyArrowPatch
 
         look = {"arrowstyle": "-|>", "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0} | more
+        if halo:
+            from matplotlib.patheffects import withStroke
+
+            look["path_effects"] = [withStroke(linewidth=width + 2.0, foreground="white")]
         self.axes.add_patch(FancyArrowPatch((x0, y0), (x1, y1), color=color, linewidth=width, **look))
 
     def length(self, text: str, **more) -> float:

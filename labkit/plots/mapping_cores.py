@@ -18,8 +18,8 @@ SHARES = (PALETTE[5], PALETTE[2], PALETTE[4], PALETTE[3], "#c9b458", "#9fb7d9", 
 def draw_sticks(canvas: Canvas, sticks: Sticks, top: float, height: float) -> str:
     """Above the shares of C and the cores that have them, below one row of each operand as sticks and the LX. Returns what is drawn together."""
     below = 92.0
-    notes = [_result(canvas, sticks, top, 0.34 * canvas.width, height - below)]
-    notes.append(_cores(canvas, sticks, 0.38 * canvas.width, top, 0.62 * canvas.width - 1, height - below))
+    notes = [_result(canvas, sticks, top, 0.31 * canvas.width, height - below)]
+    notes.append(_cores(canvas, sticks, 0.34 * canvas.width, top, 0.66 * canvas.width - 1, height - below))
     y = top + height - below + 2
     for name, length, empty, what in (("A", sticks.k, sticks.padding[0], "K"), ("B", sticks.n, sticks.padding[1], "N")):
         notes.append(_row(canvas, sticks, name, length, empty, what, y))
@@ -35,7 +35,7 @@ def _color(part: int) -> dict:
 def _result(canvas: Canvas, s: Sticks, top: float, width: float, height: float) -> str:
     """C cut in parts of M (colours) and N (numbers)."""
     down, across, deep = s.split
-    canvas.words(0, top, f"C [{s.m}, {s.n}]" + (f", {s.batch:,} of them" if s.batch > 1 else ""))
+    canvas.words(0, top, f"C, {s.batch:,} of them" if s.batch > 1 else "C")
     y = top + LINE + 2
     wide, high = sides(s.m, s.n, width, height - 2 * LINE - 8, 1.9)
     q_down, q_across = grouped(down, high, 4.0), grouped(across, wide, 4.0)
@@ -48,7 +48,16 @@ def _result(canvas: Canvas, s: Sticks, top: float, width: float, height: float) 
                 canvas.words(
                     wide * (column + 0.5) / across, y + high * (first + last) / 2, f"{column + 1}", ha="center", va="center"
                 )
-    canvas.grid(0, y, wide, high, math.ceil(across / q_across), rows, "white", 1.0)
+    canvas.grid(
+        0,
+        y,
+        wide,
+        high,
+        math.ceil(across / q_across),
+        rows,
+        "white",
+        1.0 if min(wide / across * q_across, high / rows) > 8 else 0.4,
+    )
     canvas.box(0, y, wide, high, "outline")
     shares = f"{down} x {across} shares" + (f" x {deep} of K" if deep > 1 else "")
     canvas.words(0, y + high + 3, shares)
@@ -59,12 +68,13 @@ def _cores(canvas: Canvas, s: Sticks, x: float, top: float, width: float, height
     """Cores on their ring, from the top left around; a core has the colour of its part of M and the number of its part of N."""
     q = grouped(s.cores, MOST_CORES, 1.0)
     count = math.ceil(s.cores / q)
-    rows = 1 if count == 1 else 2 if count <= 8 else 4
+    rows = 1 if count == 1 else 2 if count <= 36 else 4
     columns = math.ceil(count / rows)
     canvas.words(x, top, "cores on their ring" if count > 1 else "one core")
-    gap = 3.0
-    size = min((width - 8) / columns - gap, (height - 2 * LINE - 8) / rows - gap, 34.0)
+    gap = 2.5
+    size = min((height - 2 * LINE - 8) / rows - gap, 30.0)
     wide = min((width - 8) / columns - gap, 1.4 * size)
+    size = min(size, 2.6 * wide)
     x, y = x + 5, top + LINE + 6
     places = _ring(count, columns, rows)
     centres = [(x + c * (wide + gap) + wide / 2, y + r * (size + gap) + size / 2) for c, r in places]
@@ -81,9 +91,9 @@ def _cores(canvas: Canvas, s: Sticks, x: float, top: float, width: float, height
         text = f"{part_n + 1}" + (f"{chr(97 + part_k)}" if 1 < deep <= 26 else "")
         if works and q == 1 and canvas.length(text) < wide - 1 and size > SIZE:
             canvas.words(cx, cy, text, ha="center", va="center")
-    y += rows * (size + gap)
+    y += rows * (size + gap) + 1
     idle = f", {s.cores - s.used:,} idle" if s.used < s.cores else ""
-    canvas.words(x - 5, y, f"{s.used:,} of {counted(s.cores, 'core')}{idle}")
+    canvas.words(x - 5, y, f"{s.used:,} of {counted(s.cores, 'core')}{idle}" + ("; a, b, ...: parts of K" if deep > 1 else ""))
     return f"a square of the ring is {q} cores" if q > 1 else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labkit.machines.mapping import Folds
 
-from .mapping_canvas import INK, LINE, Canvas, grouped, sides
+from .mapping_canvas import INK, LINE, QUIET, Canvas, grouped, sides
 from .mapping_numbers import array_cycles, arrays_words, counted
 
 SMALLEST = 5.0
@@ -21,9 +21,9 @@ def draw_folds(canvas: Canvas, folds: Folds, top: float, height: float) -> str:
 
 
 def _weights(canvas: Canvas, f: Folds, top: float, width: float, height: float) -> tuple[tuple[float, float, float, float], str]:
-    canvas.words(0, top, f"B [{f.k}, {f.n}]" + (f", {f.batch:,} of them" if f.batch > 1 else ""))
+    canvas.words(0, top, f"B, {f.batch:,} of them" if f.batch > 1 else "B")
     y = top + LINE + 2
-    wide, high = sides(f.down * f.rows, f.across * f.columns, width, height - 2 * LINE - 4)
+    wide, high = sides(f.down * f.rows, f.across * f.columns, width, height - 2 * LINE - 4, 1.9)
     pad_x, pad_y = wide * (1 - f.n / (f.across * f.columns)), high * (1 - f.k / (f.down * f.rows))
     canvas.box(0, y, wide, high, "faint", linewidth=0)
     q_across, q_down = grouped(f.across, wide, SMALLEST), grouped(f.down, high, SMALLEST)
@@ -55,7 +55,7 @@ def _array(canvas: Canvas, f: Folds, top: float, height: float, corner: tuple[fl
             canvas.box(x + shift, y - shift, size, size, "faint")
     canvas.lines(
         [((fold_x + fold_wide, fold_y), (x, y)), ((fold_x + fold_wide, fold_y + fold_high), (x, y + size))],
-        INK,
+        QUIET,
         0.6,
         linestyles=(0, (3, 2)),
         zorder=0.5,
@@ -78,7 +78,14 @@ def _array(canvas: Canvas, f: Folds, top: float, height: float, corner: tuple[fl
 def _cycles(canvas: Canvas, f: Folds, top: float) -> str:
     """Fill, the first folds, the last, drain: not to scale between them, exact numbers at the edges."""
     rounds = max(1, round(f.folds / f.arrays))
-    canvas.words(0, top, "one array, in cycles (not to scale)")
+    waits = f.stream - f.m
+    said = "cycles of one array, not to scale"
+    if waits > 0:
+        why = "the next weights load" if f.stream <= f.rows else "padding"
+        longer = f"{said}: {f.m:,} of {f.stream:,} with a row of A, else {why}"
+        short = f"{said}: {f.m:,} of {f.stream:,} with a row"
+        said = next((text for text in (longer, short) if canvas.length(text) <= canvas.width), said)
+    canvas.words(0, top, said)
     y, high, width = top + LINE + 4, 18.0, canvas.width - 2
     fill = 0.1 * width
     shown = min(rounds, 3)

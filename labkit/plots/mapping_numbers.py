@@ -12,9 +12,9 @@ Number = tuple[str, int | float, str]
 
 
 def shapes(mapping: Mapping) -> str:
-    """The product, such as "[512, 4096] x [4096, 4096]"."""
+    """The product, such as "A [512, 4096] x B [4096, 4096]"."""
     times = f"{batch:,} products of " if (batch := getattr(mapping, "batch", 1)) > 1 else ""
-    return f"{times}[{mapping.m}, {mapping.k}] x [{mapping.k}, {mapping.n}]"
+    return f"{times}A [{mapping.m}, {mapping.k}] x B [{mapping.k}, {mapping.n}]"
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,7 +24,7 @@ def counted(number: int, noun: str) -> str:
 
 def kilobytes(amount: float, unit: str = " KB") -> str:
     """Bytes as the 1,024-byte kilobytes in which the memory of a PE is counted."""
-    return f"{amount / 1024:.3g}{unit}"
+    return f"{amount:.0f} B" if 0 < amount < 1024 else f"{amount / 1024:.3g}{unit}"
 
 
 def kind_of(unit: str) -> str:
@@ -96,6 +96,20 @@ def sentence(mapping: Mapping) -> str:
     return _SENTENCES[type(mapping)](mapping)
 
 
+def brief(mapping: Mapping) -> str:
+    """The same in a few words, for a title."""
+    match mapping:
+        case Tiles():
+            return f"{counted(mapping.waves, 'wave')} of tiles"
+        case Folds():
+            return counted(mapping.folds, "fold")
+        case Rectangle():
+            return counted(mapping.height * mapping.width, "PE")
+        case StreamSchedule():
+            return counted(mapping.cycles, "cycle")
+    return f"{mapping.used:,} of {counted(mapping.cores, 'core')}"
+
+
 def numbers(mapping: Mapping) -> list[Number]:
     """Every number of the picture, as (what, value, unit)."""
     return [("M", mapping.m, "rows"), ("K", mapping.k, "elements"), ("N", mapping.n, "columns"), *_NUMBERS[type(mapping)](mapping)]
@@ -120,7 +134,7 @@ def _folds_sentence(f: Folds) -> str:
     padding = f"; {percent(fold_padding(f))} of the cells hold padding" if fold_padding(f) else ""
     return (
         f"{counted(f.folds, 'fold')} of {f.rows} x {f.columns} weights through {arrays_words(f)}, {counted(f.stream, 'cycle')} each: "
-        f"a row of data enters in {percent(stream_used(f))} of them{padding}"
+        f"a row of A enters in {'all' if stream_used(f) == 1 else percent(stream_used(f))} of them{padding}"
     )
 
 
@@ -142,7 +156,7 @@ def _folds_numbers(f: Folds) -> list[Number]:
 
 
 def _rectangle_sentence(r: Rectangle) -> str:
-    pes = f"{r.height * r.width:,} of {counted(r.wafer_height * r.wafer_width, 'PE')} ({percent(area_used(r))}) hold this product"
+    pes = f"{r.height * r.width:,} of {counted(r.wafer_height * r.wafer_width, 'PE')} ({percent(area_used(r))}) hold{'s' * (r.height * r.width == 1)} this product"
     if r.algorithm == "MeshGEMM":
         return f"{pes}: {counted(r.steps, 'step')}, and in each both operands move up to {counted(r.hops, 'hop')}"
     if r.algorithm == "MeshGEMV":
@@ -165,7 +179,11 @@ def _schedule_sentence(s: StreamSchedule) -> str:
     kind = "MXM" if "MXM" in share else max(share, key=share.get)
     unit = "the matrix unit (MXM)" if kind == "MXM" else kind
     chips = f" on each of {s.chips:,} chips" if s.chips > 1 else " on one chip"
-    return f"{counted(len(s.instructions), 'instruction')}{chips}, every start known: {counted(s.cycles, 'cycle')}; {unit} works in {percent(share[kind])} of them"
+    loads = ", weight loads included," if kind == "MXM" else ""
+    return (
+        f"{counted(len(s.instructions), 'instruction')}{chips}, every start known: {counted(s.cycles, 'cycle')}; "
+        f"{unit} is busy{loads} in {percent(share[kind])} of them"
+    )
 
 
 def _schedule_numbers(s: StreamSchedule) -> list[Number]:
@@ -190,7 +208,7 @@ def _sticks_sentence(s: Sticks) -> str:
         f"{empty} of {s.stick} lanes of the last stick along {name}" for name, empty in zip("KN", s.padding, strict=True) if empty
     ]
     padding = f"; padding: {' and '.join(lanes)}" if lanes else "; every stick is full"
-    return f"{s.used:,} of {counted(s.cores, 'core')} work, {split}{padding}"
+    return f"{s.used:,} of {counted(s.cores, 'core')} work{'s' * (s.used == 1)}, {split}{padding}"
 
 
 def _sticks_numbers(s: Sticks) -> list[Number]:

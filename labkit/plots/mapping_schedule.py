@@ -15,7 +15,7 @@ READABLE = 3.0
 """Points: when most instructions would be narrower than this, only the beginning and the end are drawn."""
 WORDS = {"MEM": "memory", "MXM": "matrix", "SXM": "shuffle", "VXM": "vector", "C2C": "links"}
 _LABEL = 46.0
-_MOST_LANES = 6
+_MOST_LANES = 10
 _MOST_ROWS = 8
 _MOST_BARS = 400
 
@@ -84,7 +84,7 @@ def _windows(s: StreamSchedule, width: float) -> tuple[Window, ...]:
     scale = width / total
     if typical * scale >= READABLE or total <= width / READABLE:
         return (Window(0, total, _LABEL, scale),)
-    gap = 18.0
+    gap = 36.0
     scale = 3 * READABLE / typical
     first, last = int(0.62 * (width - gap) / scale), int(0.38 * (width - gap) / scale)
     if first + last >= total or first < 2 or last < 2:

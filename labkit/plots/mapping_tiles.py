@@ -6,7 +6,7 @@ import math
 
 from labkit.machines.mapping import Tiles
 
-from .mapping_canvas import INK, LINE, MOVES, WAVES, Canvas, grouped
+from .mapping_canvas import INK, LINE, WAVES, Canvas, grouped
 from .mapping_numbers import counted
 
 SMALLEST = 4.0
@@ -40,10 +40,10 @@ def _matrices(canvas: Canvas, t: Tiles, top: float, width: float, height: float)
     each = (room - gap * (len(shown) - 1)) / len(shown)
     rows, columns = t.down * t.rows, t.across * t.columns
     b_wide = max(1.5, wide * t.n / columns)
-    canvas.words(left + 6 + wide, top, f"B [{t.k}, {t.n}]", ha="right")
-    canvas.words(0, c_top - 3, f"A [{t.m},\n{t.k}]", va="bottom")
+    canvas.words(left + 6, top, "B")
+    canvas.words(0, c_top - 3, "A", va="bottom")
     canvas.box(left + 6, top + LINE, b_wide, b_high, "ground")
-    high = min(each, 34.0 * t.down if t.down < 3 else each)
+    high = min(each, 46.0 * t.down)
     tile_wide, tile_high = max(3.0, wide / t.across), max(3.0, high / t.down)
     canvas.box(left + 6, top + LINE, min(tile_wide, b_wide), b_high, "moves", alpha=0.85)
     for i, layer in enumerate(shown):
@@ -52,20 +52,26 @@ def _matrices(canvas: Canvas, t: Tiles, top: float, width: float, height: float)
             canvas.words(
                 left + 6 + wide / 2,
                 y - 2,
-                f"... {counted(layers - 3, 'more')[:-1] if layers != 4 else '1 more'} ...",
+                f"... {layers - 3:,} more ...",
                 ha="center",
                 va="bottom",
             )
         _operand(canvas, t, layer, y, left, high, tile_high, rows)
         _result(canvas, t, layer, left + 6, y, wide, high)
         if layer == 0:
-            canvas.box(left + 6, y, min(tile_wide, wide), min(tile_high, high), "outline", edgecolor=INK, linewidth=1.6)
+            for color, line in (("white", 3.6), (INK, 1.8)):
+                canvas.box(left + 6, y, min(tile_wide, wide), min(tile_high, high), "outline", edgecolor=color, linewidth=line)
     y = c_top + len(shown) * (high + gap) - gap + 3
-    of = f"{t.down:,} x {t.across:,} tiles of {t.rows} x {t.columns}"
-    canvas.words(left + 6 + wide, y, f"C: {of}", ha="right")
+    canvas.words(left + 6 + wide, y, f"C: {t.down:,} x {t.across:,} tiles of {t.rows} x {t.columns}", ha="right")
     if layers > 1:
         parts = [f"{t.split} parts of K"] * (t.split > 1) + [f"{t.batch:,} products"] * (t.batch > 1)
-        canvas.words(left + 6 + wide, y + LINE, f"once for each of {' x '.join(parts)}", ha="right")
+        canvas.words(left + 6 + wide, y + LINE, "".join(f" x {part}" for part in parts).strip(), ha="right")
+    elif t.down * t.rows > t.m:
+        data = t.m - (t.down - 1) * t.rows
+        where = "a tile" if t.down == 1 else "the last tiles"
+        canvas.words(
+            left + 6 + wide, y + LINE, f"{data} of {t.rows} rows of {where} {'is' if data == 1 else 'are'} data", ha="right"
+        )
     notes = []
     q = grouped(t.across, wide, SMALLEST), grouped(t.down, high, SMALLEST)
     if q != (1, 1):
@@ -102,9 +108,10 @@ def _result(canvas: Canvas, t: Tiles, layer: int, x: float, y: float, wide: floa
     edges_x = [x + wide * min(i * q_across, t.across) / t.across for i in range(1, math.ceil(t.across / q_across))]
     canvas.lines([((e, y), (e, y + high)) for e in edges_x])
     canvas.lines([((x, y + high * i * q_down / t.down), (x + wide, y + high * i * q_down / t.down)) for i in range(1, drawn_rows)])
-    pad_x, pad_y = wide * (1 - t.n / (t.across * t.columns)), high * (1 - t.m / (t.down * t.rows))
-    canvas.box(x, y + high - pad_y, wide, pad_y, "padding", alpha=0.9)
-    canvas.box(x + wide - pad_x, y, pad_x, high - pad_y, "padding", alpha=0.9)
+    data_x, data_y = max(2.5, wide * t.n / (t.across * t.columns)), max(2.5, high * t.m / (t.down * t.rows))
+    for part in ((x, y + data_y, wide, high - data_y), (x + data_x, y, wide - data_x, data_y)):  # the wave shows through
+        canvas.box(*part, "padding", facecolor="white", alpha=0.72, hatch=None)
+        canvas.box(*part, "padding", facecolor="none")
     canvas.box(x, y, wide, high, "outline", linewidth=0.8)
 
 
@@ -120,10 +127,13 @@ def _slots(canvas: Canvas, t: Tiles, x: float, top: float, width: float, height:
     q = grouped(t.sms, _MOST_SLOTS, 1.0)
     count = math.ceil(t.sms / q)
     several = t.waves > 1
-    room = (height - 2 * LINE) / 2 - LINE if several else height - 4 * LINE
+    room = (height - 5 * LINE) / 2 - LINE if several else height - 4 * LINE
     columns = max(1, min(count, math.ceil(math.sqrt(count * width / room))))
     size = min(width / columns, room / math.ceil(count / columns), 16.0)
     y = top
+    if several:
+        canvas.words(x, y, "SMs, busy and idle")
+        y += LINE + 2
     for wave in (0, t.waves - 1) if several else (0,):
         tiles = min(t.sms, t.tiles - wave * t.sms)
         if wave and t.waves > 2:
@@ -131,7 +141,7 @@ def _slots(canvas: Canvas, t: Tiles, x: float, top: float, width: float, height:
             canvas.words(x, y, f"... {between:,} more full ..." if between > 1 else "... 1 more, full ...")
             y += LINE
         of = f"wave {wave + 1:,}: " if several else ""
-        canvas.words(x, y, f"{of}{tiles:,} of {counted(t.sms, 'SM')}" + ("" if several else " work"))
+        canvas.words(x, y, f"{of}{tiles:,} of {t.sms:,}" if several else f"{tiles:,} of {counted(t.sms, 'SM')}")
         y += LINE + 1
         look, color = _wave(t, wave)
         for i in range(count):
@@ -143,7 +153,3 @@ def _slots(canvas: Canvas, t: Tiles, x: float, top: float, width: float, height:
     if idle:
         canvas.words(x, y - 1, f"{idle:,} without a tile")
     return [f"a square of the wave is {q} SMs"] if q > 1 else []
-
-
-LEGEND = ((WAVES[0], "odd wave"), (WAVES[1], "even wave"), (WAVES[2], "last wave, not full"), (MOVES, "what one tile reads"))
-"""Colours that only this picture has."""

@@ -28,36 +28,40 @@ def draw_rectangle(canvas: Canvas, rectangle: Rectangle, top: float, height: flo
         at = used[0] / 2, y + used[1] / 2
         canvas.words(*at, f"{counted(r.hops, 'hop')}", ha="center", va="center", boxed=True)
     _pe(canvas, r, wide + 16, top, height, (used[0], y + used[1]))
-    if r.regions > 1 and drawn < r.regions:
-        return f"{drawn} of {r.regions:,} regions of this size are drawn"
-    return ""
+    if drawn < r.regions:
+        return f"{drawn:,} of {r.regions:,} regions of this size are drawn"
+    return f"the {drawn:,} regions of this size are drawn as one area" if drawn > 1 and min(r.width, r.height) * scale < 3 else ""
 
 
 def _regions(canvas: Canvas, r: Rectangle, top: float, scale: float) -> int:
     """The other rectangles that hold layers, packed row by row, faint. Returns how many are drawn, the product's own included."""
     across, down = max(1, r.wafer_width // r.width), max(1, r.wafer_height // r.height)
     fits = min(r.regions, across * down)
-    if min(r.width, r.height) * scale < 3:
-        return 1
+    if min(r.width, r.height) * scale < 3 and fits > 1:  # as one area: full rows of rectangles, and what is left over
+        full, rest = divmod(fits, across)
+        high, wide = r.height * scale, r.width * scale
+        canvas.box(0, top, across * wide, full * high, "faint", linewidth=0)
+        canvas.box(0, top + full * high, rest * wide, high, "faint", linewidth=0)
+        return fits
     for i in range(1, fits):
-        canvas.box(
-            (i % across) * r.width * scale, top + (i // across) * r.height * scale, r.width * scale, r.height * scale, "faint"
-        )
+        x, y, wide, high = (i % across) * r.width * scale, top + (i // across) * r.height * scale, r.width * scale, r.height * scale
+        canvas.box(x, y, wide, high, "faint")
+        if min(wide, high) > 34:
+            canvas.words(x + wide / 2, y + high / 2, "other\nlayers", ha="center", va="center")
     return fits
 
 
 def _paths(canvas: Canvas, r: Rectangle, top: float, wide: float, high: float) -> None:
     """What moves: rows and columns rotate (MeshGEMM), sums go down the columns (MeshGEMV), or nothing."""
+    if high < 20 or (wide < 20 and r.algorithm == "MeshGEMM"):
+        return
     if r.algorithm == "MeshGEMM":
         for part in (0.2, 0.8):
-            canvas.arrow(0.08 * wide, top + part * high, 0.92 * wide, top + part * high, "white", 3.4)
-            canvas.arrow(0.08 * wide, top + part * high, 0.92 * wide, top + part * high)
-            canvas.arrow(part * wide, top + 0.08 * high, part * wide, top + 0.92 * high, "white", 3.4)
-            canvas.arrow(part * wide, top + 0.08 * high, part * wide, top + 0.92 * high)
+            canvas.arrow(0.08 * wide, top + part * high, 0.92 * wide, top + part * high, halo=True)
+            canvas.arrow(part * wide, top + 0.08 * high, part * wide, top + 0.92 * high, halo=True)
     elif r.algorithm == "MeshGEMV":
         for part in (0.12, 0.31, 0.69, 0.88) if wide > 30 else (0.5,):
-            canvas.arrow(part * wide, top + 0.06 * high, part * wide, top + 0.95 * high, "white", 3.4)
-            canvas.arrow(part * wide, top + 0.06 * high, part * wide, top + 0.95 * high)
+            canvas.arrow(part * wide, top + 0.06 * high, part * wide, top + 0.95 * high, halo=True)
 
 
 def _pe(canvas: Canvas, r: Rectangle, x: float, top: float, height: float, corner: tuple[float, float]) -> None:
@@ -82,6 +86,25 @@ def _pe(canvas: Canvas, r: Rectangle, x: float, top: float, height: float, corne
         else:
             canvas.words(x, y, line)
         y += LINE
+    _neighbours(canvas, r, x, y + 8, min(22.0, (top + height - y - 8) / 3.4))
+
+
+def _neighbours(canvas: Canvas, r: Rectangle, x: float, y: float, size: float) -> None:
+    """A few PEs side by side, with what each passes on."""
+    if size < 11 or r.algorithm not in ("MeshGEMM", "MeshGEMV"):
+        return
+    rotates, step = r.algorithm == "MeshGEMM", 1.75 * size if r.algorithm == "MeshGEMM" else 1.4 * size
+    columns = min(4, int((canvas.width - x - size - 1) / step) + 1)
+    for row in range(2):
+        for column in range(columns):
+            at = x + column * step, y + row * 1.75 * size
+            canvas.box(*at, size, size, "work")
+            if rotates and column < columns - 1:
+                canvas.arrow(at[0] + size + 1, at[1] + size / 2, at[0] + step - 1, at[1] + size / 2)
+            if row == 0 or not rotates:
+                canvas.arrow(at[0] + size / 2, at[1] + size + 1, at[0] + size / 2, at[1] + 1.75 * size - 1)
+            if not rotates:
+                canvas.words(at[0] + size / 2, at[1] + size / 2, "+", ha="center", va="center", color="white", fontweight="bold")
 
 
 def _moves(canvas: Canvas, r: Rectangle, width: float) -> list[str]:

@@ -7,6 +7,7 @@ Tiles in waves (GPU), folds through an array (TPU), a rectangle of PEs (wafer), 
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,14 +16,14 @@ from labkit.machines.mapping import Folds, Mapping, Rectangle, Sticks, StreamSch
 from labkit.machines.plan import Run
 
 from .bars import names_of
-from .mapping_canvas import LINE, LOOKS, POINTS, SIZE, Canvas, folded, text_length
-from .mapping_cores import draw_sticks
+from .mapping_canvas import LINE, LOOKS, POINTS, Canvas, folded
+from .mapping_cores import SHARES, draw_sticks
 from .mapping_folds import draw_folds
-from .mapping_numbers import numbers, sentence, shapes
+from .mapping_numbers import brief, numbers, sentence, shapes
 from .mapping_schedule import draw_schedule
-from .mapping_tiles import LEGEND, draw_tiles
+from .mapping_tiles import draw_tiles
 from .mapping_wafer import draw_rectangle
-from .style import INK, QUIET, FigureText, figure, figure_with_text, title_above
+from .style import INK, QUIET, FigureText, figure, figure_with_text
 
 __all__ = ["Panel", "largest_operator", "mapping_picture", "mapping_pictures", "panels"]
 
@@ -30,18 +31,19 @@ _DRAW: dict[type, Callable[[Canvas, Mapping, float, float], str]] = {
     Tiles: draw_tiles, Folds: draw_folds, Rectangle: draw_rectangle, StreamSchedule: draw_schedule, Sticks: draw_sticks,
 }  # fmt: skip
 _WIDTH, _ONE_WIDTH = 9.1, 6.2
-_MARGIN, _GAP = 8.0, 20.0
+_MARGIN, _GAP, _BETWEEN = 8.0, 22.0, 14.0
 _DRAWING = 196.0
 _NAME = 11
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One machine's part of a picture. mapping: None where there is none; `why` then says the reason."""
+    """One machine's part of a picture. mapping: None where there is none; `why` then says the reason. told: its sentence is the title."""
 
     machine: str
     mapping: Mapping | None
     why: str = ""
+    told: bool = False
 
 
 def mapping_picture(mapping: Mapping, name: str = "", title: str | None = None, *, alt: str | None = None) -> FigureText:
@@ -51,8 +53,9 @@ def mapping_picture(mapping: Mapping, name: str = "", title: str | None = None, 
     """
     if type(mapping) not in _DRAW:
         raise ValueError(f"mapping = {mapping!r}: expected one of {', '.join(kind.__name__ for kind in _DRAW)}")
-    title = title or (f"{name}: {sentence(mapping)}" if name else sentence(mapping))
-    return _figure([Panel(name, mapping)], title, alt, _ONE_WIDTH, columns=1)
+    told = title is None
+    finding = f"{name}: {sentence(mapping)}" if name else sentence(mapping)
+    return _figure([Panel(name, mapping, told=told)], finding if told else title, alt, _ONE_WIDTH, columns=1)
 
 
 def mapping_pictures(
@@ -67,11 +70,8 @@ def mapping_pictures(
     """
     op, found = panels(runs, op)
     graph = runs.graph if isinstance(runs, Comparison) else next(iter(runs)).plan.graph
-    product = next((shapes(panel.mapping) for panel in found if panel.mapping), "")
-    drawn = sum(panel.mapping is not None for panel in found)
-    where = _part(graph, op)
-    on = f"on {len(found)} machines" if len(found) > 1 else f"on {found[0].machine}"
-    title = title or f"{where}, {product}, {on}" if drawn else title or f"{where}: nothing to draw {on}"
+    said = [f"{brief(panel.mapping)} on {panel.machine}" for panel in found if panel.mapping is not None]
+    title = title or f"{_part(graph, op)}: {', '.join(said) or 'no machine has a mapping of it'}"
     return _figure(found, title, alt, _WIDTH, columns=2 if len(found) > 1 else 1)
 
 
@@ -128,36 +128,51 @@ def _part(graph, op: str) -> str:
 
 
 def _figure(found: list[Panel], title: str, alt: str | None, width: float, *, columns: int) -> FigureText:
-    """All panels on one sheet, rows as high as they need, the meaning of the colours below."""
+    """All panels on one sheet, rows as high as they need; the meaning of the colours in the place that is left, else below."""
     rows = [found[i : i + columns] for i in range(0, len(found), columns)]
     with figure(width=width, height=1.0) as (fig, axes):
         axes.set_axis_off()
-        wide = (width * POINTS - 2 * _MARGIN - (columns - 1) * _GAP) / columns
-        titles = max(1, -(-len(title) // int(width * 10.5)) + 1) if len(title) > width * 10.5 else 1
-        top = 10 + titles * 15.0
+        inner = width * POINTS - 2 * _MARGIN
+        wide = (inner - (columns - 1) * _GAP) / columns
+        key = _key(found, fig, wide if columns > 1 else (inner - _GAP) / 2)
+        beside = len(found) % columns > 0
         heights = [max(_height(fig, panel, wide) for panel in row) for row in rows]
-        key = _key(found, fig, width * POINTS - 2 * _MARGIN)
-        total = top + sum(heights) + _GAP * 0.8 * (len(rows) - 1) + 14 + LINE * len(key) + 6
+        if beside:
+            heights[-1] = max(heights[-1], LINE + 8 + _key_height(key, 1))
+        title = title_in_lines(title, width)
+        top = 12 + 15.0 * len(title.splitlines())
+        below = 0.0 if beside or not key else _key_height(key, 2) + 10
+        total = top + sum(heights) + _BETWEEN * (len(rows) - 1) + below + 6
         fig.set_figheight(total / POINTS)
-        title_above(fig, title)
+        fig.suptitle(title, x=_MARGIN / (width * POINTS), y=1 - 7 / total, ha="left", va="top", fontsize=_NAME, fontweight="bold")
         notes, y = [], top
         for row, high in zip(rows, heights, strict=True):
             for i, panel in enumerate(row):
                 canvas = Canvas(fig, _MARGIN + i * (wide + _GAP), y, wide, high)
                 if note := _draw(canvas, panel, high):
                     notes.append(f"{panel.machine}: {note}" if panel.machine else note)
-            y += high + _GAP * 0.8
-        _draw_key(Canvas(fig, _MARGIN, total - LINE * len(key) - 8, width * POINTS - 2 * _MARGIN, LINE * len(key) + 4), key)
-        said = "; ".join(
-            f"{panel.machine}: {sentence(panel.mapping) if panel.mapping else panel.why}".lstrip(": ") for panel in found
-        )
-        words = alt or " ".join(
-            filter(
-                None,
-                (f"{title}. Modelled.", f"{said}." if said not in title else "", f"Drawn: {'; '.join(notes)}." if notes else ""),
+            y += high + _BETWEEN
+        if key and beside:
+            canvas = Canvas(fig, _MARGIN + wide + _GAP, y - _BETWEEN - heights[-1], wide, heights[-1])
+            canvas.words(0, 0, "How to read the pictures", fontsize=_NAME, fontweight="bold")
+            _draw_key(
+                Canvas(fig, _MARGIN + wide + _GAP, y - _BETWEEN - heights[-1] + LINE + 8, wide, heights[-1] - LINE - 8), key, 1
             )
+        elif key:
+            _draw_key(Canvas(fig, _MARGIN, total - below, inner, below), key, 2)
+        said = "; ".join(
+            f"{panel.machine}: {sentence(panel.mapping) if panel.mapping else panel.why}".removeprefix(": ") for panel in found
         )
-        return figure_with_text(fig, words, _table(found))
+        plain = " ".join(title.split())
+        words = [f"{plain}. Modelled.", f"{said}." if said not in plain else "", f"Drawn: {'; '.join(notes)}." if notes else ""]
+        return figure_with_text(fig, alt or " ".join(filter(None, words)), _table(found))
+
+
+def title_in_lines(title: str, width: float) -> str:
+    """The finding over the figure, in lines that fit. Raises ValueError when it is empty."""
+    if not title.strip():
+        raise ValueError("title is empty: say the finding in a sentence")
+    return textwrap.fill(title, int(width * 10.5))
 
 
 def _table(found: list[Panel]) -> list[dict]:
@@ -174,20 +189,20 @@ def _table(found: list[Panel]) -> list[dict]:
 
 
 def _head(fig, panel: Panel, wide: float) -> list[str]:
-    if panel.mapping is None:
+    if panel.mapping is None or panel.told:
         return []
     return folded(fig, sentence(panel.mapping), wide)
 
 
 def _height(fig, panel: Panel, wide: float) -> float:
-    head = LINE * (len(_head(fig, panel, wide)) + 1) + (LINE + 3 if panel.machine else 0)
+    head = LINE * (len(_head(fig, panel, wide)) + 1) + (LINE + 3 if panel.machine and not panel.told else 0)
     return head + 8 + (_DRAWING + 2 * LINE if panel.mapping is not None else LINE * len(folded(fig, panel.why, wide - 16)) + 30)
 
 
 def _draw(canvas: Canvas, panel: Panel, high: float) -> str:
     """Name, product, sentence, drawing, and what it draws together."""
     y = 0.0
-    if panel.machine:
+    if panel.machine and not panel.told:
         canvas.words(0, y, panel.machine, fontsize=_NAME, fontweight="bold")
         y += LINE + 3
     if panel.mapping is None:
@@ -206,42 +221,40 @@ def _draw(canvas: Canvas, panel: Panel, high: float) -> str:
     return note
 
 
-def _key(found: list[Panel], fig, width: float) -> list[list[tuple[dict, str]]]:
-    """Rows of (look, words): what the colours mean, those of the GPU only where there is one."""
+def _key(found: list[Panel], fig, width: float) -> list[tuple[dict, list[str]]]:
+    """(look, lines of words): what the colours mean, on the machines that are there."""
     kinds = {type(panel.mapping) for panel in found if panel.mapping is not None}
     if not kinds:
         return []
-    entries = [
-        (LOOKS["work"], "at work"),
-        (LOOKS["idle"], "idle"),
-        (LOOKS["padding"], "padding: takes its place, holds no data"),
-        (LOOKS["moves"], "moves"),
-    ]
-    if Tiles in kinds:
-        entries += [
-            ({"facecolor": color, "edgecolor": "white"} | ({"hatch": "////"} if "last" in words else {}), words)
-            for color, words in LEGEND
-        ]
-    if StreamSchedule in kinds:
-        entries.append((LOOKS["other"], "weights on their way into the matrix unit"))
+    tiles, schedule = Tiles in kinds, StreamSchedule in kinds
+    sky = ["GPU: at work, in waves 2, 4, ..."] * tiles + ["LPU: takes weights in"] * schedule
+    entries = [(LOOKS["work"], "at work, or holds data")]
+    entries += [(LOOKS["other"], "; ".join(sky))] if sky else []
+    entries += [(LOOKS["last"], "GPU: last wave, not full")] if tiles else []
+    entries.append((LOOKS["idle"], "idle, or empty"))
+    if kinds & {Tiles, Folds, Sticks}:
+        entries.append((LOOKS["padding"], "padding: takes room and time, holds no data"))
+    entries.append((LOOKS["moves"], "moves" + "; GPU: what the marked tile reads" * tiles))
+    if Rectangle in kinds or Folds in kinds:
+        entries.append((LOOKS["faint"], "the same for other parts of the work"))
     if Sticks in kinds:
-        entries.append(({"facecolor": "white", "edgecolor": INK}, "colour of a core: part of M; number: part of N"))
-    rows: list[list[tuple[dict, str]]] = [[]]
-    at = 0.0
-    for look, words in entries:
-        need = 34 + text_length(fig, words, SIZE)
-        if at + need > width and rows[-1]:
-            rows.append([])
-            at = 0.0
-        rows[-1].append((look, words))
-        at += need
-    return rows
+        entries.append(({"facecolor": SHARES[1], "edgecolor": INK}, "Spyre: colour: part of M, number: part of N"))
+    return [(look, folded(fig, words, width - 24)) for look, words in entries]
 
 
-def _draw_key(canvas: Canvas, key: list[list[tuple[dict, str]]]) -> None:
-    for i, row in enumerate(key):
-        x = 0.0
-        for look, words in row:
-            canvas.box(x, i * LINE + 2, 14, 9, "idle", **({"hatch": None} | look))
-            canvas.words(x + 19, i * LINE, words)
-            x += 34 + canvas.length(words)
+def _key_height(key: list[tuple[dict, list[str]]], columns: int) -> float:
+    return max((sum(len(lines) for _, lines in part) * (LINE + 1) for part in _parts(key, columns)), default=0.0)
+
+
+def _parts(key: list, columns: int) -> list[list]:
+    each = -(-len(key) // columns)
+    return [key[i * each : (i + 1) * each] for i in range(columns)]
+
+
+def _draw_key(canvas: Canvas, key: list[tuple[dict, list[str]]], columns: int) -> None:
+    for i, part in enumerate(_parts(key, columns)):
+        x, y = i * (canvas.width + _GAP) / columns, 0.0
+        for look, lines in part:
+            canvas.box(x + 0.5, y + 1.5, 15, 9, "idle", **({"hatch": None} | look))
+            canvas.words(x + 22, y, chr(10).join(lines), linespacing=1.25)
+            y += len(lines) * (LINE + 1)
