@@ -111,8 +111,9 @@ def _lanes(canvas: Canvas, kind: str, own: list[Instruction], windows: tuple[Win
                 if apart and not remark:
                     remark = [f"neighbouring {kind} instructions together"]
                 continue
-            for one in visible:
-                _bar(canvas, one, window, y + number * high, high, look)
+            ordered = sorted(visible, key=lambda i: (i.start, i.end))
+            for one, alone in zip(ordered, _alone(ordered), strict=True):
+                _bar(canvas, one, window, y + number * high, high, look, named=alone)
     return remark
 
 
@@ -127,13 +128,23 @@ def _merged(canvas: Canvas, visible: list[Instruction], window: Window, y: float
         canvas.box(left, y, edge - left, high, look, linewidth=0)
 
 
-def _bar(canvas: Canvas, one: Instruction, window: Window, y: float, high: float, look: str) -> None:
+def _alone(ordered: list[Instruction]) -> list[bool]:
+    """Which of the instructions, ascending, overlap no other of their unit."""
+    found, latest = [], 0
+    for i, one in enumerate(ordered):
+        follows = i + 1 == len(ordered) or ordered[i + 1].start >= one.end
+        found.append(one.start >= latest and follows)
+        latest = max(latest, one.end)
+    return found
+
+
+def _bar(canvas: Canvas, one: Instruction, window: Window, y: float, high: float, look: str, *, named: bool) -> None:
     left, right = window.at(one.start), window.at(one.end)
     wide = max(right - left, 1.0)
     if look == "work" and loads(one):
         look = "other"
     canvas.box(left, y + 0.4, wide, high - 0.8, look, linewidth=0.5 if wide > 2 else 0)
-    if high >= SIZE + 2 and canvas.length(one.what) + 6 <= wide:
+    if named and high >= SIZE + 2 and canvas.length(one.what) + 6 <= wide:
         canvas.words(left + wide / 2, y + high / 2, one.what, ha="center", va="center", boxed=True)
 
 

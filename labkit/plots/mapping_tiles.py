@@ -72,7 +72,7 @@ def _matrices(canvas: Canvas, t: Tiles, top: float, width: float, height: float)
         canvas.words(
             left + 6 + wide, y + LINE, f"{data} of {t.rows} rows of {where} {'is' if data == 1 else 'are'} data", ha="right"
         )
-    notes = []
+    notes = ["tiles are counted row by row"] if t.waves > 1 else []
     q = grouped(t.across, wide, SMALLEST), grouped(t.down, high, SMALLEST)
     if q != (1, 1):
         notes.append(f"a square of C is {min(q[1], t.down)} x {min(q[0], t.across)} tiles")

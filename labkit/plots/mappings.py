@@ -53,6 +53,8 @@ def mapping_picture(mapping: Mapping, name: str = "", title: str | None = None, 
     """
     if type(mapping) not in _DRAW:
         raise ValueError(f"mapping = {mapping!r}: expected one of {', '.join(kind.__name__ for kind in _DRAW)}")
+    if why := _empty(mapping):
+        raise ValueError(f"mapping = {mapping!r}: {why}")
     told = title is None
     finding = f"{name}: {sentence(mapping)}" if name else sentence(mapping)
     return _figure([Panel(name, mapping, told=told)], finding if told else title, alt, _ONE_WIDTH, columns=1)
@@ -117,7 +119,13 @@ def _panel(name: str, run: Run, op: str) -> Panel:
         return Panel(name, None, f"refused, the host runs it: {kernel.refused}")
     if kernel.cost.mapping is None:
         return Panel(name, None, f"its kernel {kernel.name} ({kernel.what}) has no mapping to draw")
-    return Panel(name, kernel.cost.mapping)
+    why = _empty(kernel.cost.mapping)
+    return Panel(name, None if why else kernel.cost.mapping, why)
+
+
+def _empty(mapping: Mapping) -> str:
+    """Why there is nothing to draw; "" when there is."""
+    return "a schedule without an instruction" if isinstance(mapping, StreamSchedule) and not mapping.instructions else ""
 
 
 def _part(graph, op: str) -> str:
