@@ -64,6 +64,13 @@ def add_arguments(parser) -> None:
         help="print the kernels of one layer, and draw that one (no number: in the middle)",
     )
     parser.add_argument(
+        "--map",
+        nargs="?",
+        const="",
+        metavar="OP",
+        help="say how an operator lies on each machine, and draw that one (no name: the largest of a layer)",
+    )
+    parser.add_argument(
         "--out", metavar="DIR", type=Path, help="write compare.html, compare.json and a Chrome trace per machine there"
     )
 
@@ -88,10 +95,11 @@ def main(args) -> int:
     from labkit.course import compare_report
 
     blocks = _blocks(found, layer)
+    lies = _lies(found, args.map)
     lost = compare_report.losses(found, able) if args.unsupported else []
-    compare_report.show(console(), found, args, notes=notes, lost=lost, blocks=blocks if args.layer is not None else {})
+    compare_report.show(console(), found, args, notes=notes, lost=lost, blocks=blocks if args.layer is not None else {}, lies=lies)
     if args.out is not None:
-        pages = compare_report.write(args.out, found, able, args, machines, layer=layer, lost=lost)
+        pages = compare_report.write(args.out, found, able, args, machines, layer=layer, lost=lost, op=args.map or None)
         print(f"Written: {pages[0]}, and beside it {', '.join(page.name for page in pages[1:])}")
     return 0
 
@@ -119,6 +127,16 @@ def _blocks(found, layer) -> dict:
         return {run.plan.machine: block(run, layer)[0] for run in found.runs}
     except ValueError as error:
         raise CommandError(f"--{error}".replace("layer = ", "layer ").replace("; None shows the whole run", ""), 2) from None
+
+
+def _lies(found, op: str | None) -> list[str]:
+    """The lines of --map; none without it."""
+    from labkit.course.compare_report import placed
+
+    try:
+        return [] if op is None else placed(found, op or None)
+    except ValueError as error:
+        raise CommandError(f"--map {op}: {error}", 2) from None
 
 
 def chosen(names: list[str] | None, stacks: list[str] | None) -> tuple[list, list[str]]:

@@ -54,7 +54,7 @@ def heading(found: Comparison, args) -> str:
     return f"{found.graph.name}, batch {args.batch}, {length}, {args.dtype}{stored}{refused}: modelled"
 
 
-def show(console, found: Comparison, args, *, notes, lost, blocks) -> None:
+def show(console, found: Comparison, args, *, notes, lost, blocks, lies=()) -> None:
     """The terminal's output."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -87,6 +87,8 @@ def show(console, found: Comparison, args, *, notes, lost, blocks) -> None:
     for run in found.runs if args.plan else ():
         say("")
         console.print(_plan(run))
+    for line in ("", *lies) if lies else ():
+        say(line)
     for name, bars in blocks.items():
         say("")
         console.print(_block(name, bars))
@@ -152,10 +154,10 @@ def as_json(found: Comparison, args, lost) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def write(out: Path, found: Comparison, able: Comparison, args, machines, *, layer, lost) -> list[Path]:
+def write(out: Path, found: Comparison, able: Comparison, args, machines, *, layer, lost, op=None) -> list[Path]:
     """compare.html, compare.json and the traces, in this order, in a folder that exists. Raises OSError where they cannot be written."""
     pages = {
-        "compare.html": as_html(found, able, args, machines, layer=layer, lost=lost),
+        "compare.html": as_html(found, able, args, machines, layer=layer, lost=lost, op=op),
         "compare.json": as_json(found, args, lost),
     }
     for name, run in zip(trace_names(found.runs), found.runs, strict=True):
@@ -177,7 +179,7 @@ def trace_names(runs) -> list[str]:
     return found
 
 
-def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost) -> str:
+def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost, op=None) -> str:
     """compare.html: the table, a sentence per machine, the figures with their tables, and every plan."""
     from labkit.course.compare_command import as_options
 
@@ -195,7 +197,7 @@ def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost)
             re.sub(r"`(.+?)`", r"<code>\1</code>", f"<p>{page_of.escape(VALIDATION)}</p>"),
         )
     ]
-    shown = figures(found, sweep(args, machines), layer=layer)
+    shown = figures(found, sweep(args, machines), layer=layer, op=op)
     parts += [
         page_of.section(title, *(f'<div class="wide">{made._repr_html_()}</div>' for made in made_of))
         for title, made_of in shown.items()
@@ -216,21 +218,40 @@ def as_html(found: Comparison, able: Comparison, args, machines, *, layer, lost)
     )
 
 
-def figures(found: Comparison, by_batch: dict[int, Comparison], *, layer="middle") -> dict[str, list]:
-    """Title -> `FigureText`s: what compare.html and `labkit screens` show. by_batch: as `sweep` gives it."""
+def figures(found: Comparison, by_batch: dict[int, Comparison], *, layer="middle", op: str | None = None) -> dict[str, list]:
+    """Title -> `FigureText`s: what compare.html and `labkit screens` show. by_batch: as `sweep` gives it; op: drawn on each machine, None: the largest."""
     from labkit.plots import executions as pictures
+    from labkit.plots.mappings import mapping_pictures
 
     far = max(run.seconds for run in found.runs) > pictures.FAR_APART * min(run.seconds for run in found.runs)
     both = (False, True) if far else (False,)
     found_figures = {
         "Time by cause": [pictures.time_by_cause(found, share=share) for share in both],
         "One block": [pictures.one_block(found.runs, layer=layer, share=share) for share in both],
+        **({"One operator on each machine": [mapping_pictures(found, op)]} if op or mapped(found) else {}),
         "Bytes and FLOPs": [pictures.bytes_by_level(found), pictures.waste(found)],
         "Over the batch": [pictures.sensitivity(by_batch, "batch")],
     }
     for run in found.runs:
         found_figures[f"Timeline on {run.plan.machine}"] = [pictures.gantt(run, layer=layer), pictures.gantt(run, layer=None)]
     return found_figures
+
+
+def mapped(found: Comparison) -> bool:
+    """True when at least one kernel of one machine says how it lies there."""
+    return any(kernel.cost.mapping is not None for run in found.runs for kernel in run.plan.kernels)
+
+
+def placed(found: Comparison, op: str | None) -> list[str]:
+    """How an operator lies on each machine, a sentence each; None: the largest. Raises ValueError as `labkit.plots.mappings.panels` does."""
+    from labkit.plots.mapping_numbers import sentence, shapes
+    from labkit.plots.mappings import panels
+
+    if not op and not mapped(found):
+        return ["No machine here has a picture of how an operator lies on it."]
+    op, each = panels(found, op)
+    product = next((f": {shapes(panel.mapping)}" for panel in each if panel.mapping is not None), "")
+    return [f"{op}{product}"] + [f"  {p.machine}: {sentence(p.mapping) if p.mapping is not None else p.why}" for p in each]
 
 
 def sweep(args, machines) -> dict[int, Comparison]:

@@ -11,14 +11,17 @@ LOOK = {
     "vector unit": (PALETTE[2], "//", "vector"),
     "off-chip memory": (PALETTE[1], "..", "off-chip"),
     "on-chip memory": (PALETTE[4], r"\\", "on-chip"),
+    "weight load": ("#b3b3b3", "oo", "weights"),
+    "fabric": ("#9e6b3f", "**", "fabric"),
     "fill": (PALETTE[5], "xx", "fill"),
     "latency": (PALETTE[3], "++", "latency"),
+    "links": ("#4b3f8f", "//\\\\", "links"),
     "launch": (PALETTE[6], "--", "launch"),
     "host": (QUIET, "||", "host"),
 }
 """cause -> (colour, hatch, short name)."""
 
-MARKS = dict(zip(CAUSES, ("o", "s", "^", "D", "v", "P", "X", "*"), strict=True))
+MARKS = dict(zip(CAUSES, ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p"), strict=True))
 """cause -> marker, where a point stands for a whole run."""
 
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.92}

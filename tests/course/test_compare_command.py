@@ -277,3 +277,23 @@ def test_the_readme_shows_what_the_command_prints(capsys):
 def test_a_product_under_two_names_is_compared_once():
     chosen, _ = compare_command.chosen(["host", "host:cpu-epyc-2cores"], None)
     assert len(chosen) == 1
+
+
+def test_map_says_how_an_operator_lies_on_each_machine(capsys):
+    on = ("compare", "tiny", "--tokens", "32", "--on", "A100-80", "TPU-v5e", "host")
+    assert cli.main([*on, "--map"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "A100-80 (compiled): 22 tiles on 108 SMs" in shown and "TPU-v5e (xla): " in shown and "has no mapping to draw" in shown
+    assert cli.main([*SMALL, "--map"]) == 0
+    assert "No machine here has a picture of how an operator lies on it." in " ".join(capsys.readouterr().out.split())
+    assert cli.main([*on, "--map", "mm_99"]) == 2
+    assert "--map mm_99: no operator 'mm_99' in tiny decode; near it: mm_" in capsys.readouterr().err
+
+
+def test_the_page_draws_the_operator_where_a_machine_has_a_picture_of_it():
+    graph = workload("tiny", "decode", tokens=32, dtype="bfloat16")
+    found = compare(graph, ["A100-80", "TPU-v5e"])
+    shown = compare_report.figures(found, {1: found}, op="mm_1")
+    (made,) = shown["One operator on each machine"]
+    assert "(mm_1) of tiny decode" in made.alt
+    assert "One operator on each machine" not in compare_report.figures(small(), {1: small()})
