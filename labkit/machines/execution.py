@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from labkit.graph.cost import cost_of
+from labkit.graph.sharding import group_size, shard
 from labkit.graph.spec import OpGraph
 from labkit.machines import fusion, pricing
-from labkit.machines.kernel import Term
+from labkit.machines.kernel import KernelCost, Term
+from labkit.machines.links import Link, link_of
 from labkit.machines.machine_spec import MachineSpec
 from labkit.machines.plan import Kernel, Plan, Run, frozen
 
@@ -65,14 +67,19 @@ def _model(system: str) -> ExecutionModel:
 
 
 class Machine:
-    """One product that runs graphs in modelled time.
+    """One product, or several that share a graph by tensor parallelism, that run graphs in modelled time.
 
     spec    its facts; stack: the software that drives it, one of `stacks` (default: the first).
+    devices how many run one graph together (`labkit.graph.shard` cuts it); link: `labkit.machines.links.Link` between them, None: the product's.
     options of the execution model, such as clock_hz.
-    Raises ValueError for a stack that the system does not have.
+    Raises ValueError for a stack that the system does not have, a number of devices below 1, and several devices without a known link.
     """
 
-    def __init__(self, spec: MachineSpec, stack: str | None = None, **options):
+    def __init__(self, spec: MachineSpec, stack: str | None = None, *, devices: int = 1, link: Link | None = None, **options):
+        if not isinstance(devices, int) or isinstance(devices, bool) or devices < 1:
+            raise ValueError(f"devices = {devices!r}: expected a whole number, 1 or more")
+        self.devices = devices
+        self.link = (link or link_of(spec)) if devices > 1 else None
         self.spec, self.model = spec, _model(spec.system)
         self.stacks = tuple(self.model.stacks)
         self.stack = stack or self.stacks[0]
@@ -82,8 +89,8 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """Product and stack."""
-        return f"{self.spec.key} ({self.stack})"
+        """Number of devices if there are several, product, and stack."""
+        return f"{f'{self.devices} x ' if self.devices > 1 else ''}{self.spec.key} ({self.stack})"
 
     def compile(
         self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True
@@ -103,10 +110,13 @@ class Machine:
         known = {op.operator for op in graph.ops}
         if missing := [name for name in unsupported if name not in known]:
             raise ValueError(f"unsupported: {missing[0]!r} is not in {graph.name}, which has {', '.join(sorted(known))}")
+        whole = graph
+        if self.devices > 1:
+            graph = shard(graph, self.devices)
         stored, cached = _stored(graph, WEIGHT_BYTES.get(weights))
         capacity = self._capacity()
         if check_memory and stored + cached > capacity:
-            raise DoesNotFit(self._too_large(graph, stored, cached, capacity, weights))
+            raise DoesNotFit(self._too_large(whole, stored, cached, capacity, weights))
         costs = cost_of(graph)
         rules = self.model.stacks[self.stack]
         refused = {op.name: f"{self.name} has no kernel for aten.{op.operator}" for op in graph.ops if op.operator in unsupported}
@@ -115,14 +125,16 @@ class Machine:
         kernels = tuple(self._kernel(group, price) for group in grouping.groups)
         fixed: tuple[Term, ...] = tuple(self.model.fixed(self.kernels, self.stack))
         notes = (f"Fusion: {rules.name} ({rules.source}).", *price.notes())
-        options = {"stack": self.stack, "weights": weights, "unsupported": tuple(unsupported)}
+        if self.devices > 1:
+            notes += (f"What one of {self.devices} devices does, all alike, joined by {self.link.name}.", *graph.notes)
+        options = {"stack": self.stack, "devices": self.devices, "weights": weights, "unsupported": tuple(unsupported)}
         return Plan(
             self.name, self.spec, graph, kernels, frozen(options), frozen(grouping.free), notes, stored, cached, capacity, fixed, self.model.tracks
         )  # fmt: skip
 
     def run(self, plan: Plan) -> Run:
         """The plan, executed in modelled time. Raises ValueError for a plan of another machine."""
-        if plan.spec.key != self.spec.key:
+        if plan.spec.key != self.spec.key or plan.options.get("devices", 1) != self.devices:
             raise ValueError(f"this plan is for {plan.machine}, this machine is {self.name}: compile the graph here")
         return Run(plan)
 
@@ -131,7 +143,10 @@ class Machine:
         return self.run(self.compile(graph, **options))
 
     def _kernel(self, group: fusion.Group, price: pricing.Pricer) -> Kernel:
-        cost = price.refused(group) if group.refused else price(group)
+        if group.kind == "collective":
+            cost = self._collective(group)
+        else:
+            cost = price.refused(group) if group.refused else price(group)
         if not group.refused:
             for term in self.model.launch(self.kernels, self.stack, cost.seconds):
                 cost = cost.with_term(term)
@@ -140,6 +155,10 @@ class Machine:
             group.name, group.kind, group.names, operators, group.module, cost, group.repeat, frozen(group.reads), frozen(group.writes),
             tuple(group.why), group.refused,
         )  # fmt: skip
+
+    def _collective(self, group: fusion.Group) -> KernelCost:
+        size, among = float(sum(group.writes.values())), group_size(group.anchor)
+        return self.link.all_reduce(size, among) if group.anchor.operator == "all_reduce" else self.link.all_gather(size, among)
 
     def _capacity(self) -> float:
         for level in ("offchip", "sram"):
@@ -150,25 +169,32 @@ class Machine:
         return float("inf")  # a recorded host, whose memory was not recorded
 
     def _too_large(self, graph: OpGraph, stored: int, cached: int, capacity: float, weights: str | None) -> str:
-        need = stored + cached
-        help_ = [f"{-(-need // int(capacity))} of them, each with a part of the model"]
+        help_ = [self._enough(graph, WEIGHT_BYTES.get(weights), capacity)]
         if weights is None:
             for name, size in WEIGHT_BYTES.items():
-                if _stored(graph, size)[0] + cached <= capacity:
+                if self.devices == 1 and _stored(graph, size)[0] + cached <= capacity:
                     help_.append(f"weights={name!r}")
                     break
         parts = f"{stored / 1e9:.1f} GB of weights" + (f" and {cached / 1e9:.1f} GB of cache" if cached else "")
+        each = f" on each of {self.devices} devices" if self.devices > 1 else ""
         return (
-            f"{graph.name} does not fit: {parts}, and {self.spec.name} has {capacity / 1e9:.1f} GB. What would: {', or '.join(help_)}; "
+            f"{graph.name} does not fit: {parts}{each}, and {self.spec.name} has {capacity / 1e9:.1f} GB. What would: {', or '.join(help_)}; "
             f"check_memory=False prices it as if it did"
         )
+
+    def _enough(self, graph: OpGraph, weight_bytes: float | None, capacity: float) -> str:
+        """The fewest devices, a power of two, that hold the program: what is not divided is on every one of them."""
+        for devices in (2**power for power in range(1, 11)):
+            if devices > self.devices and sum(_stored(shard(graph, devices), weight_bytes)) <= capacity:
+                return f"{devices} of them, each with a part of the model (devices={devices})"
+        return "no number of them up to 1024, as far as this model can be divided"
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {self.spec.name}>"
 
 
 def machine(name: str | MachineSpec, stack: str | None = None, **options) -> Machine:
-    """The machine of a product, by any name that `spec` knows ("A100-80", "TPU v5e"), or of a spec of your own.
+    """The machine of a product, by any name that `spec` knows ("A100-80", "TPU v5e"), or of a spec of your own; options: of `Machine`.
 
     "host" is the CPU of the shipped recording, "host:NAME" that of another one; for this machine as measured, pass
     `host_spec(ceilings)`.

@@ -11,7 +11,8 @@ from labkit.machines.validation.cases import Case, Unchecked
 PRESETS = {
     "llama-2-7b": "llama-2-7b", "llama2-7b": "llama-2-7b", "llama-7b": "llama-2-7b", "llama-2-13b": "llama-2-13b", "llama2-13b": "llama-2-13b",
     "llama-2-70b": "llama-2-70b", "llama2-70b": "llama-2-70b", "llama-3-8b": "llama-3.1-8b", "llama-3.1-8b": "llama-3.1-8b",
-    "llama-3-70b": "llama-3.1-70b", "llama-3.1-70b": "llama-3.1-70b",
+    "llama-3-70b": "llama-3.1-70b", "llama-3.1-70b": "llama-3.1-70b", "llama3-8b": "llama-3.1-8b", "llama-70b": "llama-2-70b",
+    "codellama-34b": "codellama-34b", "qwen2-72b": "qwen2-72b",
 }  # fmt: skip
 """A source's name of a model -> the preset with its dimensions (LLaMA-7B has Llama 2's; Llama 3 those of 3.1)."""
 
@@ -25,9 +26,10 @@ STACKS = {
     "gpt-fast": "cuda-graph",
     "lmdeploy": "cuda-graph",
     "TensorRT-LLM": "cuda-graph",
+    "WaferLLM": "cuda-graph",
     "GPU-Benchmarks-on-LLM-Inference": "llama.cpp",
 }
-"""Part of a source's name -> the software stack of the GPU model. The first three launch fused kernels without returning to Python."""
+"""Part of a source's name -> the software stack of the GPU model. The first four (WaferLLM's GPU rows are SGLang) launch fused kernels without returning to Python."""
 
 GPT_FAST_CACHE = 208
 """Slots of gpt-fast's static cache: five tokens of prompt and the 200 that it generates, rounded up to a multiple of eight (its generate.py)."""
@@ -78,11 +80,13 @@ def _case(row: Published, product_of, calibration) -> Case | Unchecked:
 
     if row.system != "GPU":
         return no("needs a model of several chips, or of a serving system")
-    if " x" in row.product or int(row.params.get("tp", 1)) > 1:
-        return no("several devices: tensor parallelism is not modelled yet")
+    devices = int(row.params.get("tp", 1))
+    name = row.product.removesuffix(f" x{devices}") if devices > 1 else row.product
+    if " x" in name:
+        return no("several devices, and the row does not say that one graph is divided over them")
     if int(row.params.get("batch", 1)) > 1:
         return no("a batch that a server fills and drains: needs a model of the server")
-    product = product_of(row.product)
+    product = product_of(name)
     if product is None:
         return no("the product is not in the catalogue")
     stack = next((name for part, name in STACKS.items() if part in row.source), None)
@@ -111,6 +115,8 @@ def _asked(row: Published) -> Asked | str:
         if not isinstance(prompt, int):
             return "the length of the prompt is not stated"
         return Asked(preset, dtype, stored, prompt, 0, prompt)
+    if isinstance(row.params.get("context"), int):
+        return Asked(preset, dtype, stored, 0, 1, int(row.params["context"]))
     if "gpt-fast" in row.source:
         return Asked(preset, dtype, stored, 0, 1, GPT_FAST_CACHE)
     if "tg" in remarks:
@@ -128,7 +134,8 @@ def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> C
     from labkit.machines.execution import DoesNotFit, machine
 
     key, spec = product
-    where = machine(spec, stack, calibration=calibration)
+    devices = int(row.params.get("tp", 1))
+    where = machine(spec, stack, devices=devices, calibration=calibration)
 
     def seconds(phase: str, tokens: int) -> float:
         graph = workload(asked.preset, phase, tokens=tokens, dtype=asked.dtype)
