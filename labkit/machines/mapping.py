@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """A GPU: C [m, n] in tiles of rows x columns, `batch` products, K in `split` parts; one tile per SM at a time, in waves."""
+class Blocks:
+    """A product [m, k] x [k, n], `batch` times, one of whose matrices is cut in blocks of rows x columns, its columns along N."""
 
     m: int
     k: int
@@ -18,6 +18,17 @@ class Tiles:
     rows: int
     columns: int
     batch: int
+
+    @property
+    def across(self) -> int:
+        """Blocks along N."""
+        return -(-self.n // self.columns)
+
+
+@dataclass(frozen=True)
+class Tiles(Blocks):
+    """A GPU: C [m, n] in tiles of rows x columns, K in `split` parts; one tile per SM at a time, in waves."""
+
     split: int
     sms: int
 
@@ -25,11 +36,6 @@ class Tiles:
     def down(self) -> int:
         """Tiles along M."""
         return -(-self.m // self.rows)
-
-    @property
-    def across(self) -> int:
-        """Tiles along N."""
-        return -(-self.n // self.columns)
 
     @property
     def tiles(self) -> int:
@@ -43,15 +49,9 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Folds:
+class Folds(Blocks):
     """A TPU: the right operand [k, n] in folds of rows x columns that stay in an array while `stream` rows pass; `arrays` work side by side."""
 
-    m: int
-    k: int
-    n: int
-    rows: int
-    columns: int
-    batch: int
     stream: int
     arrays: float
 
@@ -59,11 +59,6 @@ class Folds:
     def down(self) -> int:
         """Folds along K."""
         return -(-self.k // self.rows)
-
-    @property
-    def across(self) -> int:
-        """Folds along N."""
-        return -(-self.n // self.columns)
 
     @property
     def folds(self) -> int:

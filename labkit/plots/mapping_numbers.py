@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from labkit.machines.mapping import Folds, Instruction, Mapping, Rectangle, Sticks, StreamSchedule, Tiles
 
 from .causes import percent
@@ -9,6 +11,11 @@ from .memories import binary_amount
 
 Number = tuple[str, int | float, str]
 """(what, value, unit)."""
+
+
+def form(mapping: Mapping) -> type | None:
+    """Which of the forms of `labkit.machines.mapping` it is, or extends; None for anything else."""
+    return next((each for each in get_args(Mapping) if isinstance(mapping, each)), None)
 
 
 def shapes(mapping: Mapping) -> str:
@@ -93,7 +100,7 @@ def sticks_of(length: int, stick: int) -> int:
 
 def sentence(mapping: Mapping) -> str:
     """What there is to see, and its number."""
-    return _SENTENCES[type(mapping)](mapping)
+    return _SENTENCES[form(mapping)](mapping)
 
 
 def brief(mapping: Mapping) -> str:
@@ -112,7 +119,7 @@ def brief(mapping: Mapping) -> str:
 
 def numbers(mapping: Mapping) -> list[Number]:
     """Every number of the picture, as (what, value, unit)."""
-    return [("M", mapping.m, "rows"), ("K", mapping.k, "elements"), ("N", mapping.n, "columns"), *_NUMBERS[type(mapping)](mapping)]
+    return [("M", mapping.m, "rows"), ("K", mapping.k, "elements"), ("N", mapping.n, "columns"), *_NUMBERS[form(mapping)](mapping)]
 
 
 def _tiles_sentence(t: Tiles) -> str:

@@ -19,7 +19,7 @@ from .bars import names_of
 from .mapping_canvas import LINE, LOOKS, POINTS, Canvas, folded
 from .mapping_cores import SHARES, draw_sticks
 from .mapping_folds import draw_folds
-from .mapping_numbers import brief, numbers, sentence, shapes
+from .mapping_numbers import brief, form, numbers, sentence, shapes
 from .mapping_schedule import draw_schedule
 from .mapping_tiles import draw_tiles
 from .mapping_wafer import draw_rectangle
@@ -51,7 +51,7 @@ def mapping_picture(mapping: Mapping, name: str = "", title: str | None = None, 
 
     mapping  of `labkit.machines.mapping`; name: of the machine. Raises ValueError for anything else.
     """
-    if type(mapping) not in _DRAW:
+    if form(mapping) not in _DRAW:
         raise ValueError(f"mapping = {mapping!r}: expected one of {', '.join(kind.__name__ for kind in _DRAW)}")
     if why := _empty(mapping):
         raise ValueError(f"mapping = {mapping!r}: {why}")
@@ -222,7 +222,7 @@ def _draw(canvas: Canvas, panel: Panel, high: float) -> str:
     for i, line in enumerate(_head(canvas.axes.figure, panel, canvas.width), start=1):
         canvas.words(0, y + i * LINE, line)
     top = high - _DRAWING - 2 * LINE
-    note = _DRAW[type(panel.mapping)](canvas, panel.mapping, top, _DRAWING)
+    note = _DRAW[form(panel.mapping)](canvas, panel.mapping, top, _DRAWING)
     if note:
         for i, line in enumerate(folded(canvas.axes.figure, note, canvas.width)):
             canvas.words(0, top + _DRAWING + 3 + i * LINE, line, color=QUIET)
@@ -231,7 +231,7 @@ def _draw(canvas: Canvas, panel: Panel, high: float) -> str:
 
 def _key(found: list[Panel], fig, width: float) -> list[tuple[dict, list[str]]]:
     """(look, lines of words): what the colours mean, on the machines that are there."""
-    kinds = {type(panel.mapping) for panel in found if panel.mapping is not None}
+    kinds = {form(panel.mapping) for panel in found if panel.mapping is not None}
     if not kinds:
         return []
     tiles, schedule = Tiles in kinds, StreamSchedule in kinds

@@ -102,8 +102,8 @@ def test_time_is_a_staircase_in_the_rows():
     compute = [next(t.seconds for t in cost.terms if t.cause == "matrix unit") for cost in costs]
     assert len(set(compute)) <= 8 and compute == sorted(compute)
     assert (
-        Tiling(128 * 108, 64, 128, 1, 128, 128, 1, 108).waves == 1
-        and Tiling(128 * 108 + 1, 64, 128, 1, 128, 128, 1, 108).waves == 2
+        Tiling(128 * 108, 64, 128, 128, 128, 1, 1, 108).waves == 1
+        and Tiling(128 * 108 + 1, 64, 128, 128, 128, 1, 1, 108).waves == 2
     )
 
 

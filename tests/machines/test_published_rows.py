@@ -120,7 +120,9 @@ def test_sources_can_be_followed():
             assert re.match(place, row["source"]), f"{row['id']}: {row['source']}"
             assert re.search(r"licence|Apache-2.0|MIT|BSD-3-Clause|CC-BY-SA", row["notes"]), f"{row['id']}: no word on the licence"
     for row in find():
-        assert re.search(r"github\.com/\S+|jax-ml/jax \S+|arXiv|\w\.com\b|cerebras\.ai/\S+|ISCA|OSDI", row.source), f"{row.id}: {row.source}"
+        assert re.search(r"github\.com/\S+|jax-ml/jax \S+|arXiv|\w\.com\b|cerebras\.ai/\S+|ISCA|OSDI", row.source), (
+            f"{row.id}: {row.source}"
+        )
 
 
 def test_the_readme_names_every_repository_of_the_second_file():

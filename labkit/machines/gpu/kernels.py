@@ -18,7 +18,6 @@ from labkit.machines.calibration import Calibration, shipped
 from labkit.machines.gpu.tiles import GUIDE, Tiling, candidates
 from labkit.machines.kernel import KernelCost, Term
 from labkit.machines.machine_spec import MachineSpec, dtype_name
-from labkit.machines.mapping import Tiles
 
 ITEMSIZE = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1, "int8": 1, "float4": 0.5, "int4": 0.5}
 CLASSES = {
@@ -151,8 +150,7 @@ class GpuKernels:
         useful = 2.0 * batch * m * k * n
         moved = {"offchip": offchip, "l2": max(tiling.l2_bytes(size, b_size, self.cluster) + batch * m * n * out, offchip)}
         issued = max(tiling.issued_flops, useful) + epilogue_flops
-        placed = Tiles(m, k, n, tiling.rows, tiling.columns, batch, tiling.split, self.sms)
-        return KernelCost(tuple(terms), moved, useful + epilogue_flops, issued, tuple(d for d in decisions if d), placed)
+        return KernelCost(tuple(terms), moved, useful + epilogue_flops, issued, tuple(d for d in decisions if d), tiling)
 
     # -- attention --
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+from labkit.machines.mapping import Tiles
+
 GUIDE = "NVIDIA, Matrix Multiplication Background User's Guide"
 
 TILES = (
@@ -24,27 +26,8 @@ MOST_WAVES_TO_SPLIT = 4
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """A product [m, k] x [k, n], `batch` times, on `sms` multiprocessors, in tiles of rows x columns and `split` parts of K."""
-
-    m: int
-    k: int
-    n: int
-    batch: int
-    rows: int
-    columns: int
-    split: int
-    sms: int
-
-    @property
-    def tiles(self) -> int:
-        """Thread blocks."""
-        return -(-self.m // self.rows) * -(-self.n // self.columns) * self.batch * self.split
-
-    @property
-    def waves(self) -> int:
-        """Rounds of one tile per SM, the last one perhaps not full."""
-        return -(-self.tiles // self.sms)
+class Tiling(Tiles):
+    """`Tiles`, with what they load and compute."""
 
     @property
     def part(self) -> int:
@@ -68,8 +51,8 @@ class Tiling:
     def wave_bytes(self, a_size: float, b_size: float) -> float:
         """Bytes of A and B that one wave touches, its tiles arranged as nearly a square as they can be (swizzled rasterisation)."""
         active = min(self.tiles, self.sms)
-        across = min(-(-self.n // self.columns), max(1, int(sqrt(active * self.rows / self.columns))))
-        down = min(-(-self.m // self.rows), -(-active // across))
+        across = min(self.across, max(1, int(sqrt(active * self.rows / self.columns))))
+        down = min(self.down, -(-active // across))
         return self.part * (down * self.rows * a_size + across * self.columns * b_size)
 
     def sentence(self) -> str:
@@ -83,7 +66,7 @@ class Tiling:
 
     def padding(self) -> str:
         """What is padded, in words; "" when the tiles fit."""
-        padded = (-(-self.m // self.rows) * self.rows, -(-self.n // self.columns) * self.columns)
+        padded = (self.down * self.rows, self.across * self.columns)
         if padded == (self.m, self.n):
             return ""
         return f"C [{self.m}, {self.n}] is padded to [{padded[0]}, {padded[1]}] by the tiles"
@@ -93,7 +76,7 @@ def candidates(m: int, k: int, n: int, batch: int, sms: int):
     """Every tiling worth a look: a split of K only where tiles would leave SMs idle, and only into parts of `LEAST_K`."""
     for rows, columns in TILES:
         for split in SPLITS:
-            found = Tiling(m, k, n, batch, rows, columns, split, sms)
+            found = Tiling(m, k, n, rows, columns, batch, split, sms)
             if split > 1 and (found.part < LEAST_K or found.tiles > MOST_WAVES_TO_SPLIT * split * sms):
                 continue
             yield found
