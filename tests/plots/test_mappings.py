@@ -15,7 +15,7 @@ from labkit.machines.mapping import Folds, Instruction, Rectangle, Sticks, Strea
 from labkit.machines.plan import Kernel, Plan, Run
 from labkit.plots import mapping_schedule, mappings
 from labkit.plots.mapping_canvas import grouped
-from labkit.plots.mapping_numbers import brief, busy, numbers, sentence, tile_padding, union
+from labkit.plots.mapping_numbers import brief, busy, form, numbers, sentence, tile_padding, union
 from labkit.plots.mappings import mapping_picture, mapping_pictures
 
 KB = 1024
@@ -353,5 +353,5 @@ def test_real_plans_in_one_picture():
     inside = {name for repeat in found.graph.repeats for name in repeat.ops}
     assert flops[op] == max(flops[name] for name in inside if name in found.runs[0].plan.by_op)
     made = mapping_pictures(found)
-    assert [type(panel.mapping) for panel in each] == [Tiles, Folds, type(None)]
+    assert [form(panel.mapping) for panel in each] == [Tiles, Folds, None]
     assert op in made.alt and "has no mapping to draw" in made.alt
