@@ -80,6 +80,10 @@ class Machine:
             raise ValueError(f"devices = {devices!r}: expected a whole number, 1 or more")
         self.devices = devices
         self.link = (link or link_of(spec)) if devices > 1 else None
+        if self.link is not None and devices > self.link.most:
+            raise ValueError(
+                f"devices = {devices}: {self.link.name} joins {self.link.most} of {spec.name}; for more, pass the slower link between boards"
+            )
         self.spec, self.model = spec, _model(spec.system)
         self.stacks = tuple(self.model.stacks)
         self.stack = stack or self.stacks[0]
@@ -184,10 +188,14 @@ class Machine:
 
     def _enough(self, graph: OpGraph, weight_bytes: float | None, capacity: float) -> str:
         """The fewest devices, a power of two, that hold the program: what is not divided is on every one of them."""
-        for devices in (2**power for power in range(1, 11)):
+        try:
+            most = (self.link or link_of(self.spec)).most
+        except ValueError as error:
+            return f"several of them, but {error}"
+        for devices in (2**power for power in range(1, most.bit_length())):
             if devices > self.devices and sum(_stored(shard(graph, devices), weight_bytes)) <= capacity:
                 return f"{devices} of them, each with a part of the model (devices={devices})"
-        return "no number of them up to 1024, as far as this model can be divided"
+        return f"not {most} of them, which is what their link joins"
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {self.spec.name}>"

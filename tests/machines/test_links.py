@@ -1,0 +1,66 @@
+"""Links between devices: closed forms, the published all-reduces, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.graph.workloads import workload
+from labkit.machines import DoesNotFit, machine, published, spec
+from labkit.machines.links import Link, link_of
+
+SWITCH = Link("switch", 100e9, 10e-6, "made up for this test", 8)
+TORUS = Link("torus", 100e9, 1e-6, "made up for this test", 256, axes=2)
+
+
+def test_the_constants_solve_the_two_published_all_reduces():
+    """elements in float16 on four A100; the long one decides the share, the short one the exchange."""
+    link = link_of(spec("A100-80"))
+    for phase in ("prefill", "decode"):
+        row = published(f"GPU-A100-GPT3layer-{phase}-AllReduce_MHA")
+        seconds = link.all_reduce(2 * row.params["elements"], row.params["devices"]).seconds
+        assert seconds == pytest.approx(row.value, rel=2e-3), phase
+
+
+def test_a_short_all_reduce_is_one_exchange_and_a_long_one_two():
+    short, long = SWITCH.all_reduce(1000, 8), SWITCH.all_reduce(1e9, 8)
+    assert short.seconds == pytest.approx(10e-6 + 7000 / 100e9) and "all to all others" in short.decisions[0]
+    assert long.seconds == pytest.approx(20e-6 + 2 * 1e9 * 7 / 8 / 100e9) and "reduce-scatter" in long.decisions[0]
+
+
+@pytest.mark.parametrize(("devices", "hops"), [(2, 2), (4, 2), (5, 4), (9, 4), (16, 6), (256, 30)])
+def test_a_torus_has_no_direct_way_to_all(devices, hops):
+    assert TORUS.distance(devices) == hops
+    assert TORUS.all_reduce(1000, devices).seconds == pytest.approx(2 * hops * 1e-6 + 2000 * (devices - 1) / devices / 100e9)
+
+
+def test_a_number_of_devices_beyond_the_link_is_refused():
+    with pytest.raises(ValueError, match="devices = 16: NVLink 3 .* joins 8 of"):
+        machine("A100-80", devices=16)
+    assert machine("B200", devices=16).devices == 16
+    with pytest.raises(ValueError, match="no link between devices that is known here"):
+        machine("host", devices=2)
+    for wrong in (0, -1, True, 2.0):
+        with pytest.raises(ValueError, match="expected a whole number, 1 or more"):
+            machine("A100-80", devices=wrong)
+
+
+def test_what_is_said_to_fit_fits_and_half_of_it_does_not():
+    graph = workload("llama-3.1-70b", "decode", tokens=1024)
+    with pytest.raises(DoesNotFit, match=r"4 of them, each with a part of the model \(devices=4\)"):
+        machine("A100-40", devices=2).compile(graph)
+    with pytest.raises(DoesNotFit, match="not 8 of them, which is what their link joins"):
+        machine("T4").compile(workload("llama-3.1-70b", "decode", tokens=1024, dtype="float16"))
+    with pytest.raises(DoesNotFit, match=r"16 of them.*\(devices=16\)"):
+        machine("TPU-v5e").compile(graph)
+    assert machine("TPU-v5e", devices=16).compile(graph).options["devices"] == 16
+
+
+def test_more_devices_read_fewer_weights_each_and_say_what_the_collectives_cost():
+    graph = workload("llama-3.1-8b", "decode", tokens=512)
+    one, two = (machine("A100-80", devices=d).estimate(graph) for d in (1, 2))
+    assert 0.5 < two.bytes_by_level["offchip"] / one.bytes_by_level["offchip"] < 0.56
+    collectives = [kernel for kernel in two.plan.kernels if kernel.what == "collective"]
+    assert sum(kernel.repeat for kernel in collectives if kernel.operators == ("all_reduce",)) == 64
+    assert two.time_by_cause["links"] > 0 and "links" not in one.time_by_cause
+    with pytest.raises(ValueError, match="this plan is for 2 x A100-80"):
+        machine("A100-80").run(two.plan)
