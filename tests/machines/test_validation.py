@@ -135,3 +135,22 @@ def test_the_command_prints_the_readmes_table(capsys, tmp_path):
     assert cli.main(["validate", "groq"]) == 2
     assert "no execution model of 'groq' to validate; there are gpu, tpu" in capsys.readouterr().err
     assert set(MODULES) == {"gpu", "tpu"}
+
+
+def test_a_printed_time_that_needs_more_than_the_peak_is_not_compared():
+    """CodeLlama-34B's prompt of 4,096 tokens on one A100: matrix products alone need 2 x 33.7e9 x 4,096 FLOP, 363 TFLOP/s in the printed time."""
+    from labkit.machines.measurements import published
+    from labkit.machines.validation.gpu_rows import VALIDATED
+
+    rows = [published(f"A100x{n}-SGLang-CodeLLaMA-34B-prefill-4K") for n in (1, 8)]
+    cases, unchecked = VALIDATED.cases(rows, None)
+    assert [case.id for case in cases] == [rows[1].id] and "chunks" in cases[0].note
+    assert [left.id for left in unchecked] == [rows[0].id] and "dense peak is 312" in unchecked[0].why
+
+
+def test_rows_of_several_devices_are_predicted_without_having_been_fitted():
+    from labkit.machines.validation.systems import report
+
+    several = [case for case in report(["gpu"]).cases if case.cls == "decode" and "tp=" in case.note and "tp=1;" not in case.note]
+    assert len(several) >= 20 and not any(case.fitted for case in several)
+    assert sum(abs(case.error) <= 0.20 for case in several) >= len(several) - 2

@@ -137,19 +137,24 @@ def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> C
     devices = int(row.params.get("tp", 1))
     where = machine(spec, stack, devices=devices, calibration=calibration)
 
-    def seconds(phase: str, tokens: int) -> float:
+    def run(phase: str, tokens: int):
         graph = workload(asked.preset, phase, tokens=tokens, dtype=asked.dtype)
-        return where.estimate(graph, weights=asked.weights).seconds
+        return where.estimate(graph, weights=asked.weights)
 
     try:
         if row.workload == "LLM prefill":
-            predicted = seconds("prefill", asked.prompt)
+            prefill = run("prefill", asked.prompt)
+            predicted = prefill.seconds
             measured = row.value / 1e3 if row.unit == "ms" else row.value if row.unit == "s" else asked.prompt / row.value
+            needs, peak = prefill.useful_flops / measured, spec.flops_per_s(asked.dtype)
+            if needs > peak:
+                why = f"the printed time would need {needs / 1e12:.0f} TFLOP/s of a device whose dense peak is {peak / 1e12:.0f}: the row cannot be right"
+                return Unchecked(row.id, "gpu", row.product, row.workload, why)
         else:
             measured = 1 / row.value
-            predicted = seconds("decode", asked.context)
+            predicted = run("decode", asked.context).seconds
             if asked.prompt > 1:
-                predicted += seconds("prefill", asked.prompt) / asked.output
+                predicted += run("prefill", asked.prompt).seconds / asked.output
     except DoesNotFit as error:
         return Unchecked(row.id, "gpu", row.product, row.workload, str(error))
     resolution = 0.0005 if "resolution 1 ms" in row.notes else 0.0
@@ -158,5 +163,12 @@ def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> C
     note = row.settings
     if stack == "llama.cpp":
         note += "; if it is off: llama.cpp's own kernels, from the first versions to later ones, unpack and multiply in ways that are not modelled"
+    if devices > 1:
+        note += (
+            "; if it is off: an exchange between devices has the cost that a host's clock saw on four A100, start and wait included; without the host in "
+            "the loop it is less, which counts most where layers are small"
+        )
+    if devices > 1 and cls == "prefill":
+        note += "; a server cuts a prompt into chunks, and every chunk has its all-reduces and its start"
     fitted = any(row.id in constant.fitted_on for constant in where.kernels.constants.constants.values())
     return Case(row.id, "gpu", key, cls, source, measured, predicted, "published", note, resolution, fitted, stack)
