@@ -148,9 +148,10 @@ def test_a_printed_time_that_needs_more_than_the_peak_is_not_compared():
     assert [left.id for left in unchecked] == [rows[0].id] and "dense peak is 312" in unchecked[0].why
 
 
-def test_rows_of_several_devices_are_predicted_without_having_been_fitted():
-    from labkit.machines.validation.systems import report
-
-    several = [case for case in report(["gpu"]).cases if case.cls == "decode" and "tp=" in case.note and "tp=1;" not in case.note]
-    assert len(several) >= 20 and not any(case.fitted for case in several)
-    assert sum(abs(case.error) <= 0.20 for case in several) >= len(several) - 2
+def test_decode_on_several_devices_holds_for_sources_that_were_not_looked_at(found):
+    """The exchange is fitted on gpt-fast's rows. Both bounds fail without the exchange (26 %, 14.7 %) and with that of an
+    all-reduce on a host's clock, 23 us (15.5 %, 10.7 %)."""
+    several = [case for case in found.cases if case.cls == "decode-devices"]
+    unseen = [case for case in several if not case.fitted]
+    assert len(several) >= 20 and len(unseen) >= 9 and all(case.fitted == ("gpt-fast" in case.source) for case in several)
+    assert max(abs(case.error) for case in unseen) <= 0.15 and errors(several).median <= 0.10

@@ -19,7 +19,9 @@ CLASSES = {
     "launch": "empty or tiny kernels",
     "layer": "a whole transformer layer",
     "decode": "LLM decode, one step at batch 1",
+    "decode-devices": "LLM decode, one step at batch 1, every layer divided over several devices",
     "prefill": "LLM prefill",
+    "prefill-devices": "LLM prefill, every layer divided over several devices",
 }
 """What is told apart: {class: what it is}."""
 

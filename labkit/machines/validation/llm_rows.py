@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from labkit.machines.calibration import shipped
 from labkit.machines.measurements import Published
 from labkit.machines.validation.cases import Case, Unchecked
 
@@ -48,11 +49,12 @@ class Asked:
 
 
 def llm_cases(
-    rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None], calibration=None
+    rows: Iterable[Published], product_of: Callable[[str], tuple[str, object] | None], calibration=None, link=None
 ) -> tuple[list[Case], list[Unchecked]]:
     """Cases of the rows "LLM decode ...", "LLM generation" and "LLM prefill", and the rows that are left out, with reasons.
 
     product_of(name)  (catalogue key, MachineSpec) of a source's product on one device, or None. calibration: of the GPU model, None for the shipped.
+    link(spec) the link between several devices, None: `labkit.machines.links.link_of`.
     """
     cases, left = [], []
     for row in rows:
@@ -69,12 +71,12 @@ def llm_cases(
                 )
             )
             continue
-        found = _case(row, product_of, calibration)
+        found = _case(row, product_of, calibration, link)
         (cases if isinstance(found, Case) else left).append(found)
     return cases, left
 
 
-def _case(row: Published, product_of, calibration) -> Case | Unchecked:
+def _case(row: Published, product_of, calibration, link) -> Case | Unchecked:
     def no(why: str) -> Unchecked:
         return Unchecked(row.id, row.system.lower(), row.product, row.workload, why)
 
@@ -95,7 +97,7 @@ def _case(row: Published, product_of, calibration) -> Case | Unchecked:
     asked = _asked(row)
     if isinstance(asked, str):
         return no(asked)
-    return _priced(row, product, stack, asked, calibration)
+    return _priced(row, product, stack, asked, calibration, link)
 
 
 def _asked(row: Published) -> Asked | str:
@@ -129,13 +131,13 @@ def _asked(row: Published) -> Asked | str:
     return "the length of the context is not stated"
 
 
-def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> Case | Unchecked:
+def _priced(row: Published, product, stack: str, asked: Asked, calibration, link) -> Case | Unchecked:
     from labkit.graph.workloads import workload
     from labkit.machines.execution import DoesNotFit, machine
 
     key, spec = product
     devices = int(row.params.get("tp", 1))
-    where = machine(spec, stack, devices=devices, calibration=calibration)
+    where = machine(spec, stack, devices=devices, link=link(spec) if link and devices > 1 else None, calibration=calibration)
 
     def run(phase: str, tokens: int):
         graph = workload(asked.preset, phase, tokens=tokens, dtype=asked.dtype)
@@ -158,17 +160,15 @@ def _priced(row: Published, product, stack: str, asked: Asked, calibration) -> C
     except DoesNotFit as error:
         return Unchecked(row.id, "gpu", row.product, row.workload, str(error))
     resolution = 0.0005 if "resolution 1 ms" in row.notes else 0.0
-    cls = "prefill" if row.workload == "LLM prefill" else "decode"
+    cls = ("prefill" if row.workload == "LLM prefill" else "decode") + ("-devices" if devices > 1 else "")
     source = row.source.split(":")[0].removeprefix("github.com/")
     note = row.settings
     if stack == "llama.cpp":
         note += "; if it is off: llama.cpp's own kernels, from the first versions to later ones, unpack and multiply in ways that are not modelled"
-    if devices > 1:
-        note += (
-            "; if it is off: an exchange between devices has the cost that a host's clock saw on four A100, start and wait included; without the host in "
-            "the loop it is less, which counts most where layers are small"
-        )
-    if devices > 1 and cls == "prefill":
-        note += "; a server cuts a prompt into chunks, and every chunk has its all-reduces and its start"
-    fitted = any(row.id in constant.fitted_on for constant in where.kernels.constants.constants.values())
+    if cls == "prefill-devices":
+        note += "; if it is off: a server cuts a prompt into chunks, and every chunk has its all-reduces and its start"
+    fitted = any(
+        row.id in constant.fitted_on
+        for constant in (*where.kernels.constants.constants.values(), *shipped("links").constants.values())
+    )
     return Case(row.id, "gpu", key, cls, source, measured, predicted, "published", note, resolution, fitted, stack)
