@@ -54,6 +54,13 @@ def add_arguments(parser) -> None:
         default=[],
         help="operators that no machine can run: they go to the host, and the loss is shown",
     )
+    parser.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        default=1,
+        help="how many of each product run the model together, every layer divided over them (default: 1)",
+    )
     parser.add_argument("--ignore-memory", action="store_true", help="price a model that does not fit as if it did")
     parser.add_argument("--plan", action="store_true", help="print every machine's kernels, with the reasons")
     parser.add_argument(
@@ -83,7 +90,7 @@ def main(args) -> int:
     if args.out is not None:
         _writable(args.out)
     try:
-        machines, notes = chosen(args.on, args.stack)
+        machines, notes = chosen(args.on, args.stack, args.devices)
         graph = captured(args)
         options = {"weights": args.weights, "check_memory": not args.ignore_memory}
         able = compare(graph, machines, **options)
@@ -139,25 +146,45 @@ def _lies(found, op: str | None) -> list[str]:
         raise CommandError(f"--map {op}: {error}", 2) from None
 
 
-def chosen(names: list[str] | None, stacks: list[str] | None) -> tuple[list, list[str]]:
-    """(machines, what the reader should know). Raises ValueError for an unknown product, and for a stack that none of them has."""
+def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) -> tuple[list, list[str]]:
+    """(machines, what the reader should know). A product without a known link is shown alone.
+
+    Raises ValueError for an unknown product, a stack that none of them has, and more devices than a link joins.
+    """
     from labkit.machines import machine
+    from labkit.machines.links import NoLink
+
+    notes: list[str] = []
+
+    def made(product: str, stack: str | None = None):
+        try:
+            return machine(product, stack, devices=devices)
+        except NoLink:
+            alone = machine(product, stack)
+            notes.append(f"{alone.spec.name} has no link between devices that is known here: one of it is shown.")
+            return alone
+
+    def told(found: list) -> list[str]:
+        several = any(one.devices > 1 for one in found)
+        each = [f"Where {devices} devices run the model, bytes, FLOPs and kernels are those of one of them."] if several else []
+        return [*dict.fromkeys(notes), *each]
 
     products = {machine(name).name: name for name in names or default_names()}  # a product under two names is one
     defaults = [machine(name) for name in products.values()]
     if not stacks:
-        return defaults, []
-    made, notes, used = [], [], set()
+        found = [made(product) for product in products.values()]
+        return found, told(found)
+    found, used = [], set()
     for product, default in zip(products.values(), defaults, strict=True):
         has = [stack for stack in dict.fromkeys(stacks) if stack in default.stacks]
         used.update(has)
-        made += [machine(product, stack) for stack in has] or [default]
+        found += [made(product, stack) for stack in has or [None]]
         if not has:
             notes.append(f"{default.spec.name} has no stack {' or '.join(stacks)}: shown with {default.stack}.")
     if wrong := [stack for stack in stacks if stack not in used]:
         each = "; ".join(f"{m.spec.key} has {', '.join(m.stacks)}" for m in defaults)
         raise ValueError(f"--stack {wrong[0]}: no machine here has it. {each}")
-    return made, notes
+    return found, told(found)
 
 
 def default_names() -> list[str]:
@@ -200,11 +227,12 @@ def saying(what: str, after_s: float = SLOW_S):
 def as_options(text: str) -> str:
     """A message of the library in the words of the command line."""
     text = re.sub(r"weights='(\w+)'", r"--weights \1", text)
+    text = re.sub(r"\(devices=(\d+)\)", r"(--devices \1)", text)
     text = text.replace("expected None or one of", "expected one of").replace(
         "check_memory=False prices it as if it did", "--ignore-memory prices it as if it did"
     )
     return re.sub(
-        r"^(phase|dtype|batch|tokens|weights|stack) = '?([^':]*)'?:",
+        r"^(phase|dtype|batch|tokens|weights|stack|devices) = '?([^':]*)'?:",
         r"--\1 \2:",
         re.sub(r"^unsupported: ", "--unsupported: ", text),
     )

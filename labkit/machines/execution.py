@@ -18,7 +18,7 @@ from labkit.graph.sharding import group_size, shard
 from labkit.graph.spec import OpGraph
 from labkit.machines import fusion, pricing
 from labkit.machines.kernel import KernelCost, Term
-from labkit.machines.links import Link, link_of
+from labkit.machines.links import Link, NoLink, link_of
 from labkit.machines.machine_spec import MachineSpec
 from labkit.machines.plan import Kernel, Plan, Run, frozen
 
@@ -82,7 +82,7 @@ class Machine:
         self.link = (link or link_of(spec)) if devices > 1 else None
         if self.link is not None and devices > self.link.most:
             raise ValueError(
-                f"devices = {devices}: {self.link.name} joins {self.link.most} of {spec.name}; for more, pass the slower link between boards"
+                f"devices = {devices}: {self.link.name} joins {self.link.most} of {spec.name}; more need a slower link between boards, which machine(link=...) takes"
             )
         self.spec, self.model = spec, _model(spec.system)
         self.stacks = tuple(self.model.stacks)
@@ -189,12 +189,12 @@ class Machine:
     def _enough(self, graph: OpGraph, weight_bytes: float | None, capacity: float) -> str:
         """The fewest devices, a power of two, that hold the program: what is not divided is on every one of them."""
         try:
-            most = (self.link or link_of(self.spec)).most
-        except ValueError as error:
-            return f"several of them, but {error}"
+            most, how = (self.link or link_of(self.spec)).most, "devices={}"
+        except NoLink:
+            most, how = 1024, "over a link that is not known here: devices={}, link=..."
         for devices in (2**power for power in range(1, most.bit_length())):
             if devices > self.devices and sum(_stored(shard(graph, devices), weight_bytes)) <= capacity:
-                return f"{devices} of them, each with a part of the model (devices={devices})"
+                return f"{devices} of them, each with a part of the model ({how.format(devices)})"
         return f"not {most} of them, which is what their link joins"
 
     def __repr__(self) -> str:

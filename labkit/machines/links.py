@@ -17,6 +17,10 @@ from labkit.machines.machine_spec import MachineSpec
 THAKUR = "Thakur, Rabenseifner and Gropp 2005, doi 10.1177/1094342005051521"
 
 
+class NoLink(ValueError):
+    """Nothing is known of a link between devices of this product."""
+
+
 @dataclass(frozen=True)
 class Link:
     """What joins the devices.
@@ -60,10 +64,10 @@ class Link:
 
 
 def link_of(spec: MachineSpec) -> Link:
-    """The link between devices of this product. Raises ValueError for a product whose link has no published bandwidth, or no constants here."""
+    """The link between devices of this product. Raises NoLink for a product whose link has no published bandwidth, or no constants here."""
     fact, constants = spec.facts.get("interconnect_bw"), shipped("links")
     if fact is None or not fact.is_number or f"step_s.{spec.system}" not in constants.constants:
-        raise ValueError(
+        raise NoLink(
             f"{spec.name} has no link between devices that is known here: pass link=Link(name, bytes_per_s, step_s, source, most) to machine()"
         )
     share, origin = constants.find("link_share", spec.system)

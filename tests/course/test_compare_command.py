@@ -87,7 +87,11 @@ def test_a_model_that_fits_nowhere_says_how_much_is_missing_and_what_would_fit(m
 
     small_host = host_spec()
     facts = dict(small_host.facts) | {"offchip_size": Fact(0.01, "GB", "M", "this test", "2026-12", kind="measured")}
-    monkeypatch.setattr(execution, "machine", lambda name, stack=None: execution.Machine(replace(small_host, facts=facts), stack))
+    monkeypatch.setattr(
+        execution,
+        "machine",
+        lambda name, stack=None, **options: execution.Machine(replace(small_host, facts=facts), stack, **options),
+    )
     monkeypatch.setattr("labkit.machines.machine", execution.machine, raising=False)
     assert cli.main(["compare", "qwen2.5-0.5b", "--tokens", "16", "--dtype", "float32", "--on", "host"]) == 2
     said = capsys.readouterr().err
@@ -297,3 +301,21 @@ def test_the_page_draws_the_operator_where_a_machine_has_a_picture_of_it():
     (made,) = shown["One operator on each machine"]
     assert "(mm_1) of tiny decode" in made.alt
     assert "One operator on each machine" not in compare_report.figures(small(), {1: small()})
+
+
+def test_several_devices_are_named_and_what_has_no_link_stands_alone(capsys):
+    assert cli.main(["compare", "tiny", "--on", "A100-80", "host", "--dtype", "bfloat16", "--tokens", "16", "--devices", "2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 x A100-80" in said and "2 x host" not in said and "one of it is shown" in said
+    assert "Where 2 devices run the model, bytes, FLOPs and kernels are those of one of them." in said
+
+
+@pytest.mark.parametrize(("devices", "words"), [("9", "joins 8 of"), ("0", "--devices 0: expected a whole number, 1 or more")])
+def test_a_number_of_devices_that_cannot_be_is_a_usage_error(devices, words, capsys):
+    assert cli.main(["compare", "tiny", "--on", "A100-80", "--devices", devices]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_does_not_fit_says_the_option_that_would_help(capsys):
+    assert cli.main(["compare", "llama-2-70b", "--on", "A100-80", "--dtype", "float16"]) == 2
+    assert "2 of them, each with a part of the model (--devices 2)" in capsys.readouterr().err
