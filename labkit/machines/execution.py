@@ -191,11 +191,11 @@ class Machine:
         try:
             most, how = (self.link or link_of(self.spec)).most, "devices={}"
         except NoLink:
-            most, how = 1024, "over a link that is not known here: devices={}, link=..."
+            most, how = 1024, "over a link that is not known here: machine(name, devices={}, link=...)"
         for devices in (2**power for power in range(1, most.bit_length())):
             if devices > self.devices and sum(_stored(shard(graph, devices), weight_bytes)) <= capacity:
                 return f"{devices} of them, each with a part of the model ({how.format(devices)})"
-        return f"not {most} of them, which is what their link joins"
+        return f"no number of them up to {most}: what cannot be divided, such as an embedding table, is on every one"
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {self.spec.name}>"

@@ -55,7 +55,7 @@ def test_what_is_said_to_fit_fits_and_half_of_it_does_not():
     graph = workload("llama-3.1-70b", "decode", tokens=1024)
     with pytest.raises(DoesNotFit, match=r"4 of them, each with a part of the model \(devices=4\)"):
         machine("A100-40", devices=2).compile(graph)
-    with pytest.raises(DoesNotFit, match="not 8 of them, which is what their link joins"):
+    with pytest.raises(DoesNotFit, match="no number of them up to 8: what cannot be divided"):
         machine("T4").compile(workload("llama-3.1-70b", "decode", tokens=1024, dtype="float16"))
     with pytest.raises(DoesNotFit, match=r"16 of them.*\(devices=16\)"):
         machine("TPU-v5e").compile(graph)
