@@ -14,6 +14,7 @@ from labkit.machines.plan import Kernel, Plan, Run
 from labkit.plots import blocks, executions
 from labkit.plots import gantt as gantt_module
 from labkit.plots.causes import percent, spread
+from tests.plots.apart import assert_apart
 
 US = 1e-6
 
@@ -143,12 +144,7 @@ def test_words_overlap_nothing_are_large_enough_and_inside_the_figure(name, draw
     FIGURES[name]()
     (words, whole, sizes), *rest = drawn
     assert not rest and min(sizes) >= 9
-    for text, box in words:
-        assert whole.x0 - 1 <= box.x0 and box.x1 <= whole.x1 + 1 and whole.y0 - 1 <= box.y0 and box.y1 <= whole.y1 + 1, text
-    for (a, first), (b, second) in itertools.combinations(words, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        up = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert not (across > 1.5 and up > 1.5), f"{a!r} covers {b!r} by {across:.1f} x {up:.1f} pixels"
+    assert_apart(words, whole, outside=1.0, up=1.5)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -17,6 +16,7 @@ from labkit.plots import mapping_schedule, mappings
 from labkit.plots.mapping_canvas import grouped
 from labkit.plots.mapping_numbers import brief, busy, form, numbers, sentence, tile_padding, union
 from labkit.plots.mappings import mapping_picture, mapping_pictures
+from tests.plots.apart import assert_apart
 
 KB = 1024
 
@@ -133,12 +133,7 @@ def test_words_overlap_nothing_are_large_enough_and_inside_the_figure(name, draw
     PICTURES[name]()
     ((words, whole, sizes, _),) = drawn
     assert min(sizes) >= 9 and whole.width <= 1010
-    for text, box in words:
-        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
-    for (a, first), (b, second) in itertools.combinations(words, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        up = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert not (across > 1.5 and up > 2.5), f"{a!r} covers {b!r} by {across:.1f} x {up:.1f} pixels"
+    assert_apart(words, whole, outside=0.0, up=2.5)
 
 
 @pytest.mark.parametrize("name", MAPPINGS)
