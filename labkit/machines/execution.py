@@ -78,7 +78,7 @@ class Machine:
     def __init__(self, spec: MachineSpec, stack: str | None = None, *, devices: int = 1, link: Link | None = None, **options):
         if not isinstance(devices, int) or isinstance(devices, bool) or devices < 1:
             raise ValueError(f"devices = {devices!r}: expected a whole number, 1 or more")
-        self.devices = devices
+        self.devices, self.options = devices, options
         self.link = (link or link_of(spec)) if devices > 1 else None
         if self.link is not None and devices > self.link.most:
             raise ValueError(
@@ -99,7 +99,8 @@ class Machine:
     def compile(
         self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True
     ) -> Plan:
-        """What the stack makes of the graph: kernels, their prices, and the reasons.
+        """What the stack makes of the graph: kernels, their prices, and the reasons. Of one device's program that `labkit.graph.shard` made, what as
+        many of the product make of it.
 
         weights      "int8", "fp8" or "int4": matrix weights are stored so and widened on the way to the units; None: as captured.
         unsupported  names of ATen operators ("topk") to refuse: they run on the host, with their operands carried there and back.
@@ -114,8 +115,15 @@ class Machine:
         known = {op.operator for op in graph.ops}
         if missing := [name for name in unsupported if name not in known]:
             raise ValueError(f"unsupported: {missing[0]!r} is not in {graph.name}, which has {', '.join(sorted(known))}")
+        if graph.devices > 1 and self.devices == 1:
+            several = Machine(self.spec, self.stack, devices=graph.devices, **self.options)
+            return several.compile(graph, weights=weights, unsupported=unsupported, check_memory=check_memory)
+        if graph.devices not in (1, self.devices):
+            raise ValueError(
+                f"{graph.name} is for {graph.devices} devices, and this machine has {self.devices}: pass the graph that it was made from"
+            )
         whole = graph
-        if self.devices > 1:
+        if self.devices > graph.devices:
             graph = shard(graph, self.devices)
         stored, cached = _stored(graph, WEIGHT_BYTES.get(weights))
         capacity = self._capacity()
@@ -139,12 +147,14 @@ class Machine:
     def run(self, plan: Plan) -> Run:
         """The plan, executed in modelled time. Raises ValueError for a plan of another machine."""
         if plan.spec.key != self.spec.key or plan.options.get("devices", 1) != self.devices:
-            raise ValueError(f"this plan is for {plan.machine}, this machine is {self.name}: compile the graph here")
+            raise ValueError(
+                f"this plan is for {plan.machine}, this machine is {self.name}: compile the graph here, or run it there"
+            )
         return Run(plan)
 
     def estimate(self, graph: OpGraph, **options) -> Run:
-        """`run(compile(graph))`."""
-        return self.run(self.compile(graph, **options))
+        """Of `compile(graph)`, the run."""
+        return Run(self.compile(graph, **options))
 
     def _kernel(self, group: fusion.Group, price: pricing.Pricer) -> Kernel:
         if group.kind == "collective":
@@ -188,6 +198,8 @@ class Machine:
 
     def _enough(self, graph: OpGraph, weight_bytes: float | None, capacity: float) -> str:
         """The fewest devices, a power of two, that hold the program: what is not divided is on every one of them."""
+        if graph.devices > 1:
+            return "the graph that it was made from, on more devices"
         try:
             most, how = (self.link or link_of(self.spec)).most, "devices={}"
         except NoLink:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit import paths
+from labkit.graph import shard
 from labkit.graph.workloads import workload
 from labkit.machines import DoesNotFit, machine, published, spec
 from labkit.machines.calibration import to_toml
@@ -71,3 +72,18 @@ def test_more_devices_read_fewer_weights_each_and_say_what_the_collectives_cost(
     assert two.time_by_cause["links"] > 0 and "links" not in one.time_by_cause
     with pytest.raises(ValueError, match="this plan is for 2 x A100-80"):
         machine("A100-80").run(two.plan)
+
+
+def test_a_graph_that_was_divided_before_is_priced_for_as_many():
+    graph = workload("llama-3.1-8b", "decode", tokens=512)
+    divided = shard(graph, 2)
+    given, asked = machine("A100-80").estimate(divided), machine("A100-80", devices=2).estimate(graph)
+    assert given.seconds == asked.seconds and given.plan.machine == asked.plan.machine == "2 x A100-80 (compiled)"
+    assert machine("A100-80", devices=2).estimate(divided).seconds == asked.seconds
+    with pytest.raises(ValueError, match="is for 2 devices, and this machine has 4"):
+        machine("A100-80", devices=4).compile(divided)
+    with pytest.raises(ValueError, match="no link between devices that is known here"):
+        machine("host").compile(divided)
+    too_large = shard(workload("llama-3.1-70b", "decode", tokens=1024), 2)
+    with pytest.raises(DoesNotFit, match="the graph that it was made from, on more devices"):
+        machine("A100-40").compile(too_large)
