@@ -78,7 +78,9 @@ def _bar(call: Call) -> Bar:
     kernel, cost = call.kernel, call.kernel.cost
     spans = [(term.cause, begin, term.seconds, term.detail) for term, begin in placed(cost, call.start)]
     part = kernel.module.rsplit(".", 1)[-1]
-    if not part or part.isdigit():  # "0" of model.layers.0 says less than the operator
+    if (
+        not part or part.isdigit() or kernel.what == "collective"
+    ):  # "0" of model.layers.0 says less than the operator; o_proj is its product
         part = kernel.operators[0]
     name = "attention" if kernel.what == "attention" else part
     return Bar(

@@ -292,3 +292,12 @@ def test_runs_on_one_machine_are_told_apart():
     assert [row["machine"] for row in executions.time_by_cause(same).table] == names
     assert list(dict.fromkeys(row["machine"] for row in executions.waste(same).table)) == names
     assert [row["machine"] for row in executions.one_block(same.runs).table] == names
+
+
+def test_a_collective_is_named_by_what_it_does_and_not_by_the_product_before_it():
+    from labkit.graph.workloads import workload
+    from labkit.plots.bars import block
+
+    run = machine("A100-80", devices=2).estimate(workload("tiny", "decode", tokens=16, dtype="bfloat16"))
+    names = [bar.name for bar in block(run)[0]]
+    assert names.count("all_reduce") == 2 and names.count("o_proj") == names.count("down_proj") == 1
