@@ -218,7 +218,7 @@ def _draw(canvas: Canvas, panel: Panel, high: float) -> str:
         canvas.box(0.5, y + 4, canvas.width - 1, LINE * len(lines) + 14, "ground")
         canvas.words(8, y + 11, "\n".join(lines), linespacing=1.25)
         return ""
-    canvas.words(0, y, shapes(panel.mapping), color=QUIET)
+    canvas.words(0, y, f"{shapes(panel.mapping)}, modelled", color=QUIET)
     for i, line in enumerate(_head(canvas.axes.figure, panel, canvas.width), start=1):
         canvas.words(0, y + i * LINE, line)
     top = high - _DRAWING - 2 * LINE

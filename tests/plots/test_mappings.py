@@ -133,6 +133,8 @@ def test_words_overlap_nothing_are_large_enough_and_inside_the_figure(name, draw
     PICTURES[name]()
     ((words, whole, sizes, _),) = drawn
     assert min(sizes) >= 9 and whole.width <= 1010
+    products = [text for text, _ in words if text.startswith("A [") or " products of A [" in text]
+    assert products and all(text.endswith(", modelled") for text in products)
     assert_apart(words, whole, outside=0.0, up=2.5)
 
 
