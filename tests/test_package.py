@@ -113,7 +113,7 @@ ROWS = [
     {"machines"},
     {"landscape"},
     {"checks"},
-    {"plots", "notebook"},
+    {"plots", "widgets", "notebook"},
     {"course"},
 ]
 

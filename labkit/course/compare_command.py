@@ -13,7 +13,6 @@ from pathlib import Path
 from labkit.course.cli import CommandError
 
 WIDTH = 100
-PRODUCTS = {"gpu": "A100-80", "tpu": "TPU-v5e", "cpu": "host"}
 """The product of each system that is compared when none is named."""
 SLOW_S = 1.0
 """From how long on the capture of a model says what it does."""
@@ -151,7 +150,7 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) 
 
     Raises ValueError for an unknown product, a stack that none of them has, and more devices than a link joins.
     """
-    from labkit.machines import machine
+    from labkit.machines import default_products, machine
     from labkit.machines.links import NoLink
 
     notes: list[str] = []
@@ -169,7 +168,7 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) 
         each = [f"Where {devices} devices run the model, bytes, FLOPs and kernels are those of one of them."] if several else []
         return [*dict.fromkeys(notes), *each]
 
-    products = {machine(name).name: name for name in names or default_names()}  # a product under two names is one
+    products = {machine(name).name: name for name in names or default_products()}  # a product under two names is one
     defaults = [machine(name) for name in products.values()]
     if not stacks:
         found = [made(product) for product in products.values()]
@@ -185,20 +184,6 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) 
         each = "; ".join(f"{m.spec.key} has {', '.join(m.stacks)}" for m in defaults)
         raise ValueError(f"--stack {wrong[0]}: no machine here has it. {each}")
     return found, told(found)
-
-
-def default_names() -> list[str]:
-    """The product of each system whose execution model is installed."""
-    from labkit.machines import machine
-
-    found = []
-    for name in PRODUCTS.values():
-        try:
-            machine(name)
-        except (ValueError, ModuleNotFoundError):
-            continue
-        found.append(name)
-    return found
 
 
 def captured(args):

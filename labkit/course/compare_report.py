@@ -9,6 +9,7 @@ from pathlib import Path
 from labkit.bench.units import format_seconds
 from labkit.course import report_page as page_of
 from labkit.files import write_whole
+from labkit.machines import reading as reading_of
 from labkit.machines.comparison import Comparison
 from labkit.machines.plan import Run
 from labkit.machines.reading import Refusal, reading, refusal
@@ -20,8 +21,8 @@ COLUMNS = ("machine", "time", "tokens/s", "bound", "time by cause", "off-chip GB
 
 
 def tokens_per_s(run: Run, args) -> float:
-    """Decode makes a token per sequence and step, prefill takes in all tokens of all sequences."""
-    return args.batch * (args.tokens if args.phase == "prefill" else 1) / run.seconds
+    """Of the workload that the command was given."""
+    return reading_of.tokens_per_s(run, args.phase, args.batch, args.tokens)
 
 
 def losses(found: Comparison, able: Comparison) -> list[Refusal]:

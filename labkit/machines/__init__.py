@@ -12,6 +12,7 @@ _WHERE = {
     "Fact": "facts", "Claim": "facts", "MachineSpec": "machine_spec", "UnknownField": "machine_spec", "spec": "catalog", "specs": "catalog",
     "machine": "execution", "Machine": "execution", "DoesNotFit": "execution", "compare": "comparison", "Comparison": "comparison", "Plan": "plan",
     "Run": "plan", "host_spec": "host", "Published": "measurements", "published": "measurements", "find": "measurements",
+    "default_products": "defaults", "modelled_products": "defaults",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

@@ -43,6 +43,11 @@ def reading(run: Run) -> str:
     return f"{run.plan.machine}: {share:.0%} of {format_seconds(total)} is {cause} ({limit}); {remedy(run)}."
 
 
+def tokens_per_s(run: Run, phase: str, batch: int, tokens: int) -> float:
+    """Decode makes a token per sequence and step, prefill takes in all tokens of all sequences."""
+    return batch * (tokens if phase == "prefill" else 1) / run.seconds
+
+
 def remedy(run: Run) -> str:
     """What would shorten the largest share, from the run's own numbers."""
     plan, cause = run.plan, run.bound

@@ -10,7 +10,7 @@ import pytest
 
 from labkit.course import cli, compare_command, compare_report
 from labkit.graph.workloads import workload
-from labkit.machines import compare, machine
+from labkit.machines import compare, default_products, machine
 
 SMALL = ("compare", "tiny", "--tokens", "32", "--dtype", "float32", "--on", "host")
 
@@ -264,9 +264,9 @@ def test_help_has_two_examples_that_parse(capsys):
         assert cli.make_parser("compare").parse_args(line.split()).model.startswith("llama")
 
 
-def test_the_defaults_name_one_product_of_each_system_that_has_a_model():
-    systems = [machine(name).spec.system for name in compare_command.default_names()]
-    assert "cpu" in systems and len(set(systems)) == len(systems)
+def test_without_names_the_defaults_are_compared():
+    chosen, notes = compare_command.chosen(None, None)
+    assert [m.name for m in chosen] == [machine(name).name for name in default_products()] and notes == []
 
 
 def test_a_stack_that_one_product_lacks_is_said_and_its_default_is_used():
