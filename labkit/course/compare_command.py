@@ -13,7 +13,6 @@ from pathlib import Path
 from labkit.course.cli import CommandError
 
 WIDTH = 100
-"""The product of each system that is compared when none is named."""
 SLOW_S = 1.0
 """From how long on the capture of a model says what it does."""
 EXAMPLES = """examples:
