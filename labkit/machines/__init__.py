@@ -10,7 +10,7 @@ import importlib
 
 _WHERE = {
     "Fact": "facts", "Claim": "facts", "MachineSpec": "machine_spec", "UnknownField": "machine_spec", "spec": "catalog", "specs": "catalog",
-    "machine": "execution", "Machine": "execution", "DoesNotFit": "execution", "compare": "comparison", "Comparison": "comparison", "Plan": "plan",
+    "machine": "execution", "Machine": "execution", "DoesNotFit": "division", "compare": "comparison", "Comparison": "comparison", "Plan": "plan",
     "Run": "plan", "host_spec": "host", "Published": "measurements", "published": "measurements", "find": "measurements",
     "default_products": "defaults", "modelled_products": "defaults",
 }  # fmt: skip

@@ -17,19 +17,11 @@ from labkit.graph.cost import cost_of
 from labkit.graph.sharding import group_size, shard
 from labkit.graph.spec import OpGraph
 from labkit.machines import fusion, pricing
+from labkit.machines.division import WEIGHT_BYTES, Division, DoesNotFit, Layered, in_layers, stored_bytes, too_large
 from labkit.machines.kernel import KernelCost, Term
-from labkit.machines.links import Link, NoLink, link_of
+from labkit.machines.links import Link, link_of
 from labkit.machines.machine_spec import MachineSpec
 from labkit.machines.plan import Kernel, Plan, Run, frozen
-
-WEIGHT_BYTES = {"int8": 1.0, "fp8": 1.0, "int4": 0.5, "int4-g32": 0.5 + 4 / 32, "q4_0": 18 / 32, "q4_k_m": 4.85 / 8}
-"""Bytes per element of weights that are stored narrower than they are computed with, scales included where a format fixes them: int4-g32 has two
-16-bit numbers per group of 32 (gpt-fast), q4_0 one per 32 (llama.cpp's block_q4_0: 18 bytes), q4_k_m about 4.85 bits on average (llama.cpp,
-quantize). int8, fp8 and int4 leave them out: one per channel is nothing."""
-
-
-class DoesNotFit(ValueError):
-    """The program needs more memory than the product has; the message says how much of what, and what would help."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +31,10 @@ class ExecutionModel:
     kernels(spec, stack=, **options)  prices single kernels, with the methods that `labkit.machines.pricing` calls.
     stacks    {name of a software stack: its fusion rules}; the first is the default.
     launch(kernels, stack, seconds)  terms that a stack adds to a kernel of that many seconds; fixed(kernels, stack) those of a whole call.
+    layered   where layers lie on groups of devices one after another: how, and how many (`labkit.machines.division.Layered`).
+    configured(kernels, seconds, stored, stages) -> (kernels, notes)  a choice for a whole graph; seconds(kernels) prices it.
+    stream(kernels, stack, weight_bytes)  terms of a kernel that reads so many bytes of weights.
+    look      where a roofline is the wrong picture: what to look at instead.
     """
 
     system: str
@@ -47,10 +43,16 @@ class ExecutionModel:
     launch: Callable
     fixed: Callable
     tracks: tuple[str, ...] = ("kernels",)
+    layered: Layered | None = None
+    configured: Callable | None = None
+    stream: Callable | None = None
+    look: str = ""
 
 
 _MODELS: dict[str, ExecutionModel] = {}
-_MODULES = {"gpu": "labkit.machines.gpu.machine", "tpu": "labkit.machines.tpu.machine", "cpu": "labkit.machines.cpu"}
+_MODULES = {"gpu": "labkit.machines.gpu.machine", "tpu": "labkit.machines.tpu.machine", "cpu": "labkit.machines.cpu",
+    "cerebras": "labkit.machines.cerebras.machine",
+}  # fmt: skip
 
 
 def register(model: ExecutionModel) -> None:
@@ -70,31 +72,38 @@ class Machine:
     """One product, or several that share a graph by tensor parallelism, that run graphs in modelled time.
 
     spec    its facts; stack: the software that drives it, one of `stacks` (default: the first).
-    devices how many run one graph together (`labkit.graph.shard` cuts it); link: `labkit.machines.links.Link` between them, None: the product's.
+    devices how many run one graph together: each has a part of every layer (`labkit.graph.shard`); None: one, or where layers lie on groups of
+            devices one after another, as many as the graph needs. link: `labkit.machines.links.Link` between them, None: the product's.
     options of the execution model, such as clock_hz.
     Raises ValueError for a stack that the system does not have, a number of devices below 1, and several devices without a known link.
     """
 
-    def __init__(self, spec: MachineSpec, stack: str | None = None, *, devices: int = 1, link: Link | None = None, **options):
-        if not isinstance(devices, int) or isinstance(devices, bool) or devices < 1:
+    def __init__(
+        self, spec: MachineSpec, stack: str | None = None, *, devices: int | None = None, link: Link | None = None, **options
+    ):
+        if devices is not None and (not isinstance(devices, int) or isinstance(devices, bool) or devices < 1):
             raise ValueError(f"devices = {devices!r}: expected a whole number, 1 or more")
-        self.devices, self.options = devices, options
-        self.link = (link or link_of(spec)) if devices > 1 else None
-        if self.link is not None and devices > self.link.most:
-            raise ValueError(
-                f"devices = {devices}: {self.link.name} joins {self.link.most} of {spec.name}; more need a slower link between boards, which machine(link=...) takes"
-            )
         self.spec, self.model = spec, _model(spec.system)
         self.stacks = tuple(self.model.stacks)
         self.stack = stack or self.stacks[0]
         if self.stack not in self.model.stacks:
             raise ValueError(f"stack = {stack!r}: {spec.name} has {', '.join(self.stacks)}")
         self.kernels = self.model.kernels(spec, stack=self.stack, **options)
+        self.options = options
+        self.devices = devices or (1 if self.model.layered is None else None)
+        self.link = link or (link_of(spec) if self.model.layered is None and self.devices > 1 else None)
+        if self.link is not None and self.model.layered is None and self.devices > self.link.most:
+            raise ValueError(
+                f"devices = {devices}: {self.link.name} joins {self.link.most} of {spec.name}; more need a slower link between boards, which machine(link=...) takes"
+            )
 
     @property
     def name(self) -> str:
         """Number of devices if there are several, product, and stack."""
-        return f"{f'{self.devices} x ' if self.devices > 1 else ''}{self.spec.key} ({self.stack})"
+        return self._called(self.devices or 1)
+
+    def _called(self, devices: int) -> str:
+        return f"{f'{devices} x ' if devices > 1 else ''}{self.spec.key} ({self.stack})"
 
     def compile(
         self, graph: OpGraph, *, weights: str | None = None, unsupported: tuple[str, ...] = (), check_memory: bool = True
@@ -115,38 +124,57 @@ class Machine:
         known = {op.operator for op in graph.ops}
         if missing := [name for name in unsupported if name not in known]:
             raise ValueError(f"unsupported: {missing[0]!r} is not in {graph.name}, which has {', '.join(sorted(known))}")
-        if graph.devices > 1 and self.devices == 1:
+        if self.model.layered is None and graph.devices > 1 and self.devices == 1:
             several = Machine(self.spec, self.stack, devices=graph.devices, **self.options)
             return several.compile(graph, weights=weights, unsupported=unsupported, check_memory=check_memory)
-        if graph.devices not in (1, self.devices):
-            raise ValueError(
-                f"{graph.name} is for {graph.devices} devices, and this machine has {self.devices}: pass the graph that it was made from"
-            )
-        whole = graph
-        if self.devices > graph.devices:
-            graph = shard(graph, self.devices)
-        stored, cached = _stored(graph, WEIGHT_BYTES.get(weights))
-        capacity = self._capacity()
-        if check_memory and stored + cached > capacity:
-            raise DoesNotFit(self._too_large(whole, stored, cached, capacity, weights))
+        divided = self._divided(graph, weights, check_memory)
+        graph = divided.graph
         costs = cost_of(graph)
         rules = self.model.stacks[self.stack]
         refused = {op.name: f"{self.name} has no kernel for aten.{op.operator}" for op in graph.ops if op.operator in unsupported}
         grouping = fusion.groups(graph, costs, rules, refused)
-        price = pricing.Pricer(graph, costs, self.kernels, WEIGHT_BYTES.get(weights))
-        kernels = tuple(self._kernel(group, price) for group in grouping.groups)
-        fixed: tuple[Term, ...] = tuple(self.model.fixed(self.kernels, self.stack))
-        notes = (f"Fusion: {rules.name} ({rules.source}).", *price.notes())
-        if self.devices > 1:
-            notes += (f"What one of {self.devices} devices does, all alike, joined by {self.link.name}.", *graph.notes)
-        options = {"stack": self.stack, "devices": self.devices, "weights": weights, "unsupported": tuple(unsupported)}
+
+        def priced(kernels) -> tuple[tuple[Kernel, ...], pricing.Pricer]:
+            price = pricing.Pricer(graph, costs, kernels, WEIGHT_BYTES.get(weights))
+            return tuple(self._kernel(group, price, graph) for group in grouping.groups), price
+
+        kernels, chosen = self.kernels, ()
+        if self.model.configured is not None:
+            kernels, chosen = self.model.configured(
+                kernels, lambda tried: sum(one.seconds for one in priced(tried)[0]), divided.stored + divided.cached, divided.stages
+            )
+        made, price = priced(kernels)
+        fixed: tuple[Term, ...] = tuple(self.model.fixed(kernels, self.stack))
+        notes = (f"Fusion: {rules.name} ({rules.source}).", *chosen, *price.notes())
+        if divided.stages > 1:
+            fixed += tuple(self.model.layered.between(kernels, _handed_on(made), divided.stages))
+            notes += (f"{divided}. The time is that of one pass through all of them.",)
+        elif divided.tensor > 1:
+            notes += (f"What one of {divided.tensor} devices does, all alike, joined by {self._link().name}.",)
+        notes += (*graph.notes, self.model.look) if divided.tensor > 1 else (self.model.look,)
+        options = {"stack": self.stack, "devices": divided.devices, "weights": weights, "unsupported": tuple(unsupported)}
         return Plan(
-            self.name, self.spec, graph, kernels, frozen(options), frozen(grouping.free), notes, stored, cached, capacity, fixed, self.model.tracks
+            self._called(divided.devices), self.spec, graph, made, frozen(options), frozen(grouping.free), tuple(n for n in notes if n), divided.stored,
+            divided.cached, self._capacity() * divided.stages, fixed, self.model.tracks,
         )  # fmt: skip
+
+    def _divided(self, graph: OpGraph, weights: str | None, check_memory: bool) -> Division:
+        size, capacity = WEIGHT_BYTES.get(weights), self._capacity()
+        if self.model.layered is not None:
+            return in_layers(graph, self.model.layered, self.kernels, self.stack, self.devices, size, capacity, check_memory)
+        if graph.devices not in (1, self.devices):
+            raise ValueError(
+                f"{graph.name} is for {graph.devices} devices, and this machine has {self.devices}: pass the graph that it was made from"
+            )
+        part = shard(graph, self.devices) if self.devices > graph.devices else graph
+        stored, cached = stored_bytes(part, size)
+        if check_memory and stored + cached > capacity:
+            raise DoesNotFit(too_large(part, graph, self.spec, self.link, self.devices, capacity, weights))
+        return Division(self.devices, 1, part, stored, cached)
 
     def run(self, plan: Plan) -> Run:
         """The plan, executed in modelled time. Raises ValueError for a plan of another machine."""
-        if plan.spec.key != self.spec.key or plan.options.get("devices", 1) != self.devices:
+        if plan.spec.key != self.spec.key or (self.devices and plan.options.get("devices", 1) != self.devices):
             raise ValueError(
                 f"this plan is for {plan.machine}, this machine is {self.name}: compile the graph here, or run it there"
             )
@@ -156,14 +184,18 @@ class Machine:
         """Of `compile(graph)`, the run."""
         return Run(self.compile(graph, **options))
 
-    def _kernel(self, group: fusion.Group, price: pricing.Pricer) -> Kernel:
+    def _kernel(self, group: fusion.Group, price: pricing.Pricer, graph: OpGraph) -> Kernel:
         if group.kind == "collective":
             cost = self._collective(group)
         else:
             cost = price.refused(group) if group.refused else price(group)
         if not group.refused:
-            for term in self.model.launch(self.kernels, self.stack, cost.seconds):
+            for term in self.model.launch(price.kernels, self.stack, cost.seconds):
                 cost = cost.with_term(term)
+            if self.model.stream is not None:
+                weights = sum(size for name, size in group.reads.items() if graph.tensors[name].role == "weight")
+                for term in self.model.stream(price.kernels, self.stack, weights):
+                    cost = cost.with_term(term)
         operators = tuple(op.operator for op in sorted(group.ops, key=lambda op: op is not group.anchor))
         return Kernel(
             group.name, group.kind, group.names, operators, group.module, cost, group.repeat, frozen(group.reads), frozen(group.writes),
@@ -172,7 +204,11 @@ class Machine:
 
     def _collective(self, group: fusion.Group) -> KernelCost:
         size, among = float(sum(group.writes.values())), group_size(group.anchor)
-        return self.link.all_reduce(size, among) if group.anchor.operator == "all_reduce" else self.link.all_gather(size, among)
+        link = self._link()
+        return link.all_reduce(size, among) if group.anchor.operator == "all_reduce" else link.all_gather(size, among)
+
+    def _link(self) -> Link:
+        return self.link or link_of(self.spec)
 
     def _capacity(self) -> float:
         for level in ("offchip", "sram"):
@@ -181,33 +217,6 @@ class Machine:
             except ValueError:
                 continue
         return float("inf")  # a recorded host, whose memory was not recorded
-
-    def _too_large(self, graph: OpGraph, stored: int, cached: int, capacity: float, weights: str | None) -> str:
-        help_ = [self._enough(graph, WEIGHT_BYTES.get(weights), capacity)]
-        if weights is None:
-            for name, size in WEIGHT_BYTES.items():
-                if self.devices == 1 and _stored(graph, size)[0] + cached <= capacity:
-                    help_.append(f"weights={name!r}")
-                    break
-        parts = f"{stored / 1e9:.1f} GB of weights" + (f" and {cached / 1e9:.1f} GB of cache" if cached else "")
-        each = f" on each of {self.devices} devices" if self.devices > 1 else ""
-        return (
-            f"{graph.name} does not fit: {parts}{each}, and {self.spec.name} has {capacity / 1e9:.1f} GB. What would: {', or '.join(help_)}; "
-            f"check_memory=False prices it as if it did"
-        )
-
-    def _enough(self, graph: OpGraph, weight_bytes: float | None, capacity: float) -> str:
-        """The fewest devices, a power of two, that hold the program: what is not divided is on every one of them."""
-        if graph.devices > 1:
-            return "the graph that it was made from, on more devices"
-        try:
-            most, how = (self.link or link_of(self.spec)).most, "devices={}"
-        except NoLink:
-            most, how = 1024, "over a link that is not known here: machine(name, devices={}, link=...)"
-        for devices in (2**power for power in range(1, most.bit_length())):
-            if devices > self.devices and sum(_stored(shard(graph, devices), weight_bytes)) <= capacity:
-                return f"{devices} of them, each with a part of the model ({how.format(devices)})"
-        return f"no number of them up to {most}: what cannot be divided, such as an embedding table, is on every one"
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {self.spec.name}>"
@@ -238,17 +247,7 @@ def _not_empty(graph: OpGraph) -> None:
             )
 
 
-def _stored(graph: OpGraph, weight_bytes: float | None) -> tuple[int, int]:
-    """Bytes of weights and of caches. Narrow storage is for matrices of two dimensions and more that a matrix product reads."""
-    total = 0.0
-    for spec in graph.by_role("weight"):
-        if spec.producer or spec.alias_of:
-            continue
-        narrow = weight_bytes is not None and len(spec.shape) >= 2 and not _is_table(graph, spec.name)
-        total += (spec.elements * weight_bytes if narrow else spec.nbytes) * graph.times(spec.name)
-    cached = sum(s.nbytes * graph.times(s.name) for s in graph.by_role("kv_cache") if not s.producer and not s.alias_of)
-    return round(total), cached
-
-
-def _is_table(graph: OpGraph, name: str) -> bool:
-    return any(graph.by_name[op].operator == "embedding" for op in graph.readers[name])
+def _handed_on(kernels: tuple[Kernel, ...]) -> float:
+    """Bytes that leave a layer: what its last kernel writes."""
+    repeated = [kernel for kernel in kernels if kernel.repeat > 1]
+    return float(sum((repeated or list(kernels))[-1].writes.values()))

@@ -133,7 +133,8 @@ def _asked(row: Published) -> Asked | str:
 
 def _priced(row: Published, product, stack: str, asked: Asked, calibration, link) -> Case | Unchecked:
     from labkit.graph.workloads import workload
-    from labkit.machines.execution import DoesNotFit, machine
+    from labkit.machines.division import DoesNotFit
+    from labkit.machines.execution import machine
 
     key, spec = product
     devices = int(row.params.get("tp", 1))

@@ -1,0 +1,83 @@
+"""Software of the wafer: weights resident on it, layers over as many wafers as they need; or one wafer, with weights streamed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from labkit.machines import fusion
+from labkit.machines.cerebras.kernels import WaferKernels
+from labkit.machines.division import Layered
+from labkit.machines.execution import ExecutionModel, register
+from labkit.machines.kernel import Term
+
+PLACED = fusion.FusionRules(
+    "loops join on every PE; products and attention are algorithms over the rectangle",
+    "He et al., WaferLLM, OSDI 2025",
+    epilogue=True,
+)
+SIDE_STEP = 30
+"""PEs between the sides of rectangles that are tried."""
+
+LOOK = (
+    "A roofline is the wrong picture here: on the wafer an operator is memory bound only below 1 FLOP/B. Look at the rectangle of PEs, at the hops "
+    "and additions of every sum, and at what fits in 48 KB."
+)
+
+
+def configured(
+    kernels: WaferKernels, seconds: Callable[[WaferKernels], float], stored: float, wafers: int
+) -> tuple[WaferKernels, tuple[str, ...]]:
+    """The rectangle for a graph, and why: the fastest of those whose regions hold the program, by trying them (WaferLLM tunes it in the same way)."""
+    if kernels.asked is not None:
+        return kernels, (f"Rectangles of {kernels.grid[0]} x {kernels.grid[1]} PEs, as asked.",)
+    tried = [kernels.on(side) for side in range(4 * SIDE_STEP, min(kernels.wafer) + 1, SIDE_STEP)]
+    fitting = [k for k in tried if kernels.stack == "streamed" or k.regions * k.region_bytes * wafers >= stored] or tried[-1:]
+    times = {k.grid[0]: seconds(k) for k in fitting}
+    best = min(fitting, key=lambda k: times[k.grid[0]])
+    most = max(times)
+    words = f"Rectangles of {best.grid[0]} x {best.grid[1]} PEs, {best.regions} on a wafer of {best.wafer[0]} x {best.wafer[1]}: the fastest of {len(fitting)} that hold the program"
+    if most > best.grid[0]:
+        words += f"; {most} x {most} would be {times[most] / times[best.grid[0]]:.2f} times as slow, because sums travel further"
+    return best, (f"{words}.",)
+
+
+def fixed(kernels: WaferKernels, stack: str) -> tuple[Term, ...]:
+    """Nothing once per call: data that arrive start the work."""
+    return ()
+
+
+def launch(kernels: WaferKernels, stack: str, seconds: float) -> tuple[Term, ...]:
+    """Nothing per kernel beyond what a PE's tasks cost."""
+    return ()
+
+
+def stream(kernels: WaferKernels, stack: str, weight_bytes: float) -> tuple[Term, ...]:
+    """Weights on their way onto the wafer, beside the arithmetic, where they do not stay there."""
+    if stack != "streamed" or not weight_bytes:
+        return ()
+    fact = kernels.spec["offchip_bw"]
+    return (Term("off-chip memory", weight_bytes / fact.si, f"{weight_bytes:,.0f} B of weights / {fact}", fact.source),)
+
+
+def between(kernels: WaferKernels, moved: float, wafers: int) -> tuple[Term, ...]:
+    """Activations from wafer to wafer: one crossing between two neighbours. The latency of a crossing is not published, and left out."""
+    fact = kernels.spec["offchip_bw"]
+    seconds = (wafers - 1) * moved / fact.si
+    return (
+        Term(
+            "links", seconds, f"{wafers - 1} times {moved:,.0f} B / {fact}", f"{fact.source}; latency not published", overlaps=False
+        ),
+    )
+
+
+def _held(kernels: WaferKernels, stack: str, stored: float, cached: float) -> float:
+    return cached if stack == "streamed" else stored + cached
+
+
+LAYERS = Layered(tensor=lambda kernels, graph, weight_bytes: 1, held=_held, between=between)
+
+register(
+    ExecutionModel(
+        "cerebras", WaferKernels, {"resident": PLACED, "streamed": PLACED}, launch, fixed, layered=LAYERS, configured=configured, stream=stream, look=LOOK
+    )
+)  # fmt: skip
