@@ -20,6 +20,8 @@ CLASSES = {
     "layer": "a whole transformer layer",
     "decode": "LLM decode, one step at batch 1",
     "decode-devices": "LLM decode, one step at batch 1, every layer divided over several devices",
+    "decode-served": "LLM decode as a service sells it: what a user of its API sees",
+    "generation": "LLM prefill and decode together, over the tokens that come out",
     "prefill": "LLM prefill",
     "prefill-devices": "LLM prefill, every layer divided over several devices",
 }
