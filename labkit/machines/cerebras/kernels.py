@@ -103,18 +103,10 @@ class WaferKernels:
                 f"{height} partial sums of a column are added ({sums.name}: {sums.stages} additions one after another, {sums.hops} hops there and back)"
             )
         else:
-            shift = max(tile[0] * tile[1], tile[1] * tile[2]) * size / WORD_BYTES
-            waits = max(shift - self._multiply(tile, size), 0.0)
-            each = waits + self.constants["step_cycles"]
-            terms.append(
-                self._term(
-                    "fabric",
-                    each * steps * batch,
-                    f"{steps * batch:,} steps, each two hops on: {each:.0f} cycles that arithmetic does not hide",
-                    "step_cycles",
-                    False,
-                )
-            )
+            words = ceil((tile[0] * tile[1] + tile[1] * tile[2]) * size / WORD_BYTES)
+            each = self.constants["step_cycles"] + self.constants["shift_cycles"] * words
+            detail = f"{steps * batch:,} steps, in each {words:,} words two hops on: {each:.0f} cycles that arithmetic does not hide"
+            terms.append(self._term("fabric", each * steps * batch, detail, "shift_cycles", False))
             hops, stages = 2 * steps, 0
             decision = f"C over {height} x {width} PEs: {steps} times multiply the tiles that are here, then pass both on, two hops"
         terms += self._epilogue(epilogue_flops) + [self._start()]
