@@ -6,10 +6,12 @@ import json
 import math
 from pathlib import Path
 
+from labkit.bench.units import format_seconds
+
 
 def add_arguments(parser) -> None:
     """The arguments of `labkit validate`."""
-    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help="gpu, tpu; none: all that have an execution model")
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help="gpu, tpu, cerebras; none: all that have an execution model")
     parser.add_argument(
         "--refit",
         action="store_true",
@@ -55,7 +57,7 @@ def parts(found, *, everything: bool):
     predicted = len(found.cases)
     yield (
         f"{predicted} published rows beside the models' predictions. Error = (predicted - measured) / measured. "
-        f"Classes of fewer than {FEWEST} rows are listed one by one, without statistics."
+        f"Classes of fewer than {FEWEST} rows, and those of systems with one source or two, are listed one by one, without statistics."
     )
     classes = found.by_class()
     yield table("By class", [{name: value for name, value in row.items() if name != "target"} for row in classes])
@@ -72,15 +74,12 @@ def parts(found, *, everything: bool):
         ]  # fmt: skip
         yield table("Constants fitted without one source or product, judged on it", rows)
     listed = list(found.cases) if everything else found.listed()
-    rows = [
-        {
-            "row": case.id, "product": case.product, "class": case.cls, "measured, us": case.measured_s * 1e6, "predicted, us": case.predicted_s * 1e6,
-            "error": case.error, "fitted": "yes" if case.fitted else "", "note": case.note,
-        }
-        for case in listed
-    ]  # fmt: skip
-    if rows:
-        yield table("Every row" if everything else "Row by row: small classes, and rows outside their target", rows)
+    if listed:
+        yield from row_by_row("Every row" if everything else "Row by row: small classes, and rows outside their target", listed)
+    if found.open_questions:
+        yield "What no public row can check\n" + "\n".join(
+            f"  {system}: {asked}" for system, all_of_them in found.open_questions.items() for asked in all_of_them
+        )
     reasons: dict[str, int] = {}
     for row in found.unchecked:
         reasons[row.why] = reasons.get(row.why, 0) + 1
@@ -89,6 +88,25 @@ def parts(found, *, everything: bool):
             "Rows that are not predicted",
             [{"rows": n, "why": why} for why, n in sorted(reasons.items(), key=lambda item: -item[1])],
         )
+
+
+def row_by_row(title: str, cases):
+    """A table for each class with a line for each case, and under them what the numbers in the last column say, once each."""
+    from labkit.machines.validation.statistics import grouped
+
+    notes: dict[str, int] = {}
+    yield title
+    for (system, cls), group in grouped(cases, "system", "cls").items():
+        rows = [
+            {
+                "row": case.id, "product": case.product, "measured": format_seconds(case.measured_s), "predicted": format_seconds(case.predicted_s),
+                "error": case.error, "fitted": "yes" if case.fitted else "", "note": str(notes.setdefault(case.note, len(notes) + 1)) if case.note else "",
+            }
+            for case in sorted(group, key=lambda case: case.id)
+        ]  # fmt: skip
+        yield table(f"{system} {cls}", rows)
+    if notes:
+        yield "Notes\n" + "\n".join(f"  {number}  {note}" for note, number in notes.items())
 
 
 def table(title: str, rows: list[dict[str, object]]):

@@ -51,7 +51,11 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     from labkit.machines.validation.cerebras_rows import all_cases
 
     calibration = start()
-    rows = [row for row in find() if row.system == "Cerebras" and row.product == "WSE-2" and "generation" not in row.workload and keep(row)]
+    rows = [
+        row
+        for row in find()
+        if row.system == "Cerebras" and row.product == "WSE-2" and "generation" not in row.workload and keep(row)
+    ]
     cases = [case for case in all_cases(rows, calibration)[0] if case.cls in CLASSES]
     if not cases:
         return calibration

@@ -10,7 +10,8 @@ The algorithms are those of He et al., WaferLLM, OSDI 2025; the reduce model tha
 from __future__ import annotations
 
 import functools
-from math import ceil
+from dataclasses import dataclass, replace
+from math import ceil, prod
 
 from labkit.machines.calibration import Calibration, shipped
 from labkit.machines.cerebras.fabric import REDUCE, Collective, all_reduce
@@ -24,6 +25,20 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "float8": 1}
 LANES = {"WSE-2": 1.0, "WSE-3": 2.0}
 """Width of a PE's arithmetic against the WSE-2's, which the constants are fitted on: four 16-bit multiply-adds a cycle there, eight on the WSE-3
 (data/machines/wse-2.toml, wse-3.toml: peak_fp16)."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One algorithm for one product. tile: rows, inner and columns of a PE; pe_bytes: of its tiles of operands and result."""
+
+    name: str
+    terms: tuple[Term, ...]
+    tile: tuple[int, int, int]
+    steps: int
+    hops: int
+    stages: int
+    pe_bytes: float
+    why: str
 
 
 class WaferKernels:
@@ -74,68 +89,78 @@ class WaferKernels:
         self, m: int, k: int, n: int, dtype, *, batch: int = 1, weight_bytes_per_element: float | None = None, epilogue_flops: float = 0,
         epilogue_bytes: float = 0,
     ) -> KernelCost:  # fmt: skip
-        """`batch` products [m, k] x [k, n], one after another on the rectangle."""
+        """`batch` products [m, k] x [k, n], one after another on the rectangle. MeshGEMM, or where rows of C would leave rows of PEs idle the
+        faster of it and MeshGEMV, if a PE can hold what that needs."""
         _positive(m=m, k=k, n=n, batch=batch)
         size = self._size(dtype)
+        stored = weight_bytes_per_element or size
+        ways = [self._gemm(m, k, n, size, stored)]
+        vectors = self._gemv(m, k, n, size, stored)
+        if m == 1 or (m < self.grid[0] and vectors.pe_bytes <= self.pe_bytes):
+            ways.append(vectors)
+        way = min(ways, key=lambda way: sum(term.seconds for term in way.terms))
+        terms = tuple(replace(term, seconds=term.seconds * batch) for term in way.terms)
+        terms = (*terms, *self._epilogue(epilogue_flops), self._start())
+        if batch > 1:
+            terms = tuple(
+                replace(t, detail=f"{batch:,} products, each: {t.detail}") if t.cause in ("matrix unit", "fabric") else t
+                for t in terms
+            )
         height, width = self.grid
-        vector = m < height
-        tile = (
-            (m, ceil(k / height), ceil(n / width)) if vector else (ceil(m / height), ceil(k / max(height, width)), ceil(n / width))
-        )
-        steps = 1 if vector else max(height, width)
-        work = self._multiply(tile, size) * steps * batch
-        terms = [
-            self._term(
-                "matrix unit",
-                work,
-                f"{batch * steps:,} x {tile[0] * tile[1]:,} vectors of {tile[2]} multiply-adds in each PE",
-                "macs_per_cycle",
-            )
-        ]
-        stored = tile[1] * tile[2] * (weight_bytes_per_element or size)
-        if vector:
-            words = ceil(tile[0] * tile[2] * size / WORD_BYTES)
-            sums = all_reduce(height, words, self.constants["stage_cycles"])
-            terms.append(self._sums(sums, batch, height, words))
-            hops, stages = sums.hops, sums.stages
-            decision = (
-                f"K over {height} rows of PEs, N over {width} columns: every PE multiplies its part of the vector with its part of the matrix, then the "
-                f"{height} partial sums of a column are added ({sums.name}: {sums.stages} additions one after another, {sums.hops} hops there and back)"
-            )
-        else:
-            words = ceil((tile[0] * tile[1] + tile[1] * tile[2]) * size / WORD_BYTES)
-            each = self.constants["step_cycles"] + self.constants["shift_cycles"] * words
-            detail = f"{steps * batch:,} steps, in each {words:,} words two hops on: {each:.0f} cycles that arithmetic does not hide"
-            terms.append(self._term("fabric", each * steps * batch, detail, "shift_cycles", False))
-            hops, stages = 2 * steps, 0
-            decision = f"C over {height} x {width} PEs: {steps} times multiply the tiles that are here, then pass both on, two hops"
-        terms += self._epilogue(epilogue_flops) + [self._start()]
         useful = 2.0 * batch * m * k * n
-        issued = 2.0 * batch * steps * tile[0] * tile[1] * tile[2] * height * width
+        issued = 2.0 * batch * way.steps * prod(way.tile) * height * width
         placed = Rectangle(
-            m,
-            k,
-            n,
-            height,
-            width,
-            *self.wafer,
-            "MeshGEMV" if vector else "MeshGEMM",
-            tile,
-            steps,
-            hops,
-            stages,
-            stored * (1 if vector else 1.0),
-            self.pe_bytes,
-            self.regions,
-        )
+            m, k, n, height, width, *self.wafer, way.name, way.tile, way.steps, way.hops, way.stages, way.pe_bytes, self.pe_bytes, self.regions
+        )  # fmt: skip
         decisions = [
-            decision,
-            f"a PE holds [{tile[1]}, {tile[2]}] of the right operand: {stored:,.0f} B of its {self.pe_bytes:,.0f}",
+            way.why,
+            f"a PE holds {way.pe_bytes:,.0f} B of its {self.pe_bytes:,.0f}: its tiles of the operands and of the result",
         ]
-        moved = {"sram": batch * ((m * k + m * n) * size + k * n * (weight_bytes_per_element or size)) + epilogue_bytes}
-        return KernelCost(
-            tuple(terms), moved, useful + epilogue_flops, max(issued, useful) + epilogue_flops, tuple(decisions), placed
+        if len(ways) == 2:
+            other = next(one for one in ways if one is not way)
+            times = sum(t.seconds for t in other.terms) / sum(t.seconds for t in way.terms)
+            decisions.append(f"{other.name} would take {times:.1f} times as long")
+        moved = {"sram": batch * ((m * k + m * n) * size + k * n * stored) + epilogue_bytes}
+        return KernelCost(terms, moved, useful + epilogue_flops, max(issued, useful) + epilogue_flops, tuple(decisions), placed)
+
+    def _gemv(self, m: int, k: int, n: int, size: float, stored: float) -> _Way:
+        height, width = self.grid
+        tile = (m, ceil(k / height), ceil(n / width))
+        words = ceil(tile[0] * tile[2] * size / WORD_BYTES)
+        sums = all_reduce(height, words, self.constants["stage_cycles"])
+        work = self._term(
+            "matrix unit",
+            self._multiply(tile, size),
+            f"{m * tile[1]:,} vectors of {tile[2]} multiply-adds in each PE",
+            "macs_per_cycle",
         )
+        why = (
+            f"K over {height} rows of PEs, N over {width} columns: every PE multiplies its part of the vector with its part of the matrix, then the "
+            f"{height} partial sums of a column are added ({sums.name}: {sums.stages} additions one after another, {sums.hops} hops there and back)"
+        )
+        held = tile[1] * tile[2] * stored + (m * tile[1] + m * tile[2]) * size
+        return _Way("MeshGEMV", (work, self._sums(sums, 1, height, words)), tile, 1, sums.hops, sums.stages, held, why)
+
+    def _gemm(self, m: int, k: int, n: int, size: float, stored: float) -> _Way:
+        height, width = self.grid
+        steps = max(height, width)
+        tile = (ceil(m / height), ceil(k / steps), ceil(n / width))
+        words = ceil((tile[0] * tile[1] + tile[1] * tile[2]) * size / WORD_BYTES)
+        each = self.constants["step_cycles"] + self.constants["shift_cycles"] * words
+        vectors = min(tile[0], tile[2]) * tile[1]
+        terms = (
+            self._term(
+                "matrix unit", self._multiply(tile, size) * steps,
+                f"{steps:,} x {vectors:,} vectors of {max(tile[0], tile[2])} multiply-adds in each PE", "macs_per_cycle",
+            ),
+            self._term(
+                "fabric", each * steps, f"{steps:,} steps, in each {words:,} words two hops on: {each:.0f} cycles that arithmetic does not hide",
+                "shift_cycles", False,
+            ),
+        )  # fmt: skip
+        why = f"C over {height} x {width} PEs: {steps} times multiply the tiles that are here, then pass both on, two hops"
+        held = tile[1] * tile[2] * stored + (tile[0] * tile[1] + tile[0] * tile[2]) * size
+        return _Way("MeshGEMM", terms, tile, steps, 2 * steps, 0, held, why)
 
     def _multiply(self, tile: tuple[int, int, int], size: float) -> float:
         """Cycles of one PE: a vector instruction for each of rows x inner, along the longer side of what is left."""

@@ -30,14 +30,14 @@ def configured(
     """The rectangle for a graph, and why: the fastest of those whose regions hold the program, by trying them (WaferLLM tunes it in the same way)."""
     if kernels.asked is not None:
         return kernels, (f"Rectangles of {kernels.grid[0]} x {kernels.grid[1]} PEs, as asked.",)
-    tried = [kernels.on(side) for side in range(4 * SIDE_STEP, min(kernels.wafer) + 1, SIDE_STEP)]
+    tried = [kernels.on(side) for side in range(SIDE_STEP, min(kernels.wafer) + 1, SIDE_STEP)]
     fitting = [k for k in tried if kernels.stack == "streamed" or k.regions * k.region_bytes * wafers >= stored] or tried[-1:]
     times = {k.grid[0]: seconds(k) for k in fitting}
     best = min(fitting, key=lambda k: times[k.grid[0]])
     most = max(times)
     words = f"Rectangles of {best.grid[0]} x {best.grid[1]} PEs, {best.regions} on a wafer of {best.wafer[0]} x {best.wafer[1]}: the fastest of {len(fitting)} that hold the program"
     if most > best.grid[0]:
-        words += f"; {most} x {most} would be {times[most] / times[best.grid[0]]:.2f} times as slow, because sums travel further"
+        words += f"; {most} x {most} would be {times[most] / times[best.grid[0]]:.2f} times as slow: sums and steps cross more PEs, for less work in each"
     return best, (f"{words}.",)
 
 

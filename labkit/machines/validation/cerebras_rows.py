@@ -24,6 +24,14 @@ API = (
     "prints neither batch nor number of wafers"
 )
 
+OPEN = (
+    "every constant is WaferLLM's code on a WSE-2, and no other software's: the vendor's compiler places operators otherwise",
+    "the WSE-3: its clock is a guess of the press, its PE is taken as twice as wide, and no public row times one of its kernels",
+    "batches above 1, several wafers and weights streamed onto one: a crossing's latency is not published, and is left out",
+    "single elementwise operators, reductions and attention: the rows time whole models and two products",
+)
+"""What no public row can check."""
+
 
 class Skip(Exception):
     """The row is not predicted, with the reason."""
@@ -56,7 +64,7 @@ def _case(row: Published, constants: Calibration) -> Case:
     phase = "prefill" if "prefill" in row.workload else "decode"
     grid = (int(found[1]), int(found[2]))
     measured = (TOKENS if phase == "prefill" else 1) / row.value
-    note = f"{row.settings}; a model that no WSE-2 holds was measured in part and scaled by its layers, and is priced as if it fitted"
+    note = f"16-bit, batch 1, {TOKENS} tokens; a model that no WSE-2 holds was measured in part and scaled by its layers, and is priced as if it fitted"
     return _made(row, "WSE-2", phase, measured, _seconds(row, phase, TOKENS, grid, constants), note, constants)
 
 
@@ -66,7 +74,7 @@ def _gemv(row: Published, constants: Calibration) -> Case:
 
     side = int(re.search(r"\[1,(\d+)\]", row.settings)[1])
     cost = WaferKernels(spec("WSE-2"), constants, grid=GEMV_GRID).matmul(1, side, side, "float16")
-    note = f"{row.settings}; on {GEMV_GRID[0]} x {GEMV_GRID[1]} PEs, which the table does not print"
+    note = f"16-bit; on {GEMV_GRID[0]} x {GEMV_GRID[1]} PEs, which the source's table does not print"
     return _made(row, "WSE-2", "gemv", row.value * {"ms": 1e-3, "us": 1e-6}[row.unit], cost.seconds, note, constants)
 
 
@@ -75,13 +83,21 @@ def _generation(row: Published, constants: Calibration) -> Case:
     prompt, output = int(row.params["prompt"]), int(row.params["output"])
     first = _seconds(row, "prefill", prompt, (sides["prefill"],) * 2, constants)
     each = _seconds(row, "decode", prompt + output // 2, (sides["decode"],) * 2, constants)
-    note = f"{row.settings}; placing the weights anew between the phases is in the clock and not in the model"
+    note = f"prefill on {sides['prefill']} x {sides['prefill']} PEs, decode on {sides['decode']} x {sides['decode']}; if it is off: placing the weights anew between the phases is in the clock and not in the model"
     return _made(row, "WSE-2", "generation", output / row.value, first + output * each, note, constants)
 
 
 def _served(row: Published, constants: Calibration) -> Case:
     seconds = _seconds(row, "decode", API_CONTEXT, None, constants)
-    return _made(row, "WSE-3", "decode-served", 1 / row.value, seconds, f"{row.settings}; {API}", constants)
+    return _made(
+        row,
+        "WSE-3",
+        "decode-served",
+        1 / row.value,
+        seconds,
+        f"16-bit weights, context taken as {API_CONTEXT}; if it is off: {API}",
+        constants,
+    )
 
 
 def _seconds(row: Published, phase: str, tokens: int, grid, constants: Calibration) -> float:
@@ -114,5 +130,5 @@ def __getattr__(name: str):
         from labkit.machines.validation.systems import Validated
 
         on = frozenset(row for constant in shipped("cerebras").constants.values() for row in constant.fitted_on)
-        return Validated("cerebras", all_cases, fit, on)
+        return Validated("cerebras", all_cases, fit, on, ("model",), OPEN)
     raise AttributeError(name)

@@ -17,15 +17,22 @@ from labkit.machines.validation.statistics import Errors, errors, grouped
 @dataclass(frozen=True)
 class Validated:
     """cases(rows, calibration): the system's cases among these rows (None: the shipped constants) and the rows that are left out.
-    fit(keep): the constants fitted on the rows for which keep(row) is true. fitted_on: ids of the rows behind the shipped constants."""
+    fit(keep): the constants fitted on the rows for which keep(row) is true. fitted_on: ids of the rows behind the shipped constants.
+    left_out_by: what is left out of a fit, one after another, to judge it: keys of `LEFT_OUT_BY`.
+    open_questions: what no public row can check, one sentence each."""
 
     system: str
     cases: Callable[[Iterable[Published], object], tuple[list[Case], list[Unchecked]]]
     fit: Callable[[Callable[[Published], bool]], object]
     fitted_on: frozenset[str]
+    left_out_by: tuple[str, ...] = ("source", "product")
+    open_questions: tuple[str, ...] = ()
 
 
-MODULES = {"gpu": "labkit.machines.validation.gpu_rows", "tpu": "labkit.machines.validation.tpu_rows"}
+MODULES = {
+    "gpu": "labkit.machines.validation.gpu_rows", "tpu": "labkit.machines.validation.tpu_rows",
+    "cerebras": "labkit.machines.validation.cerebras_rows",
+}  # fmt: skip
 
 
 def validated(system: str) -> Validated:
@@ -38,6 +45,14 @@ def validated(system: str) -> Validated:
 def source_of(row: Published) -> str:
     """Repository or paper of a row, without commit and file."""
     return row.source.split(":")[0].split("@")[0].removeprefix("github.com/")
+
+
+LEFT_OUT_BY: dict[str, Callable[[Published, Case], str | None]] = {
+    "source": lambda row, case: source_of(row),
+    "product": lambda row, case: case.product,
+    "model": lambda row, case: row.params.get("model"),
+}
+"""What rows of a fit can have in common; None: nothing."""
 
 
 def stored_left_out(systems: Iterable[str]) -> list[LeftOut]:
@@ -82,16 +97,20 @@ def report(
             left_out += _left_out(system, rows, mine, say)
     if not refit:
         left_out = stored_left_out(systems)
-    return Report(tuple(cases), tuple(unchecked), tuple(left_out))
+    questions = {name: validated(name).open_questions for name in systems}
+    return Report(tuple(cases), tuple(unchecked), tuple(left_out), {name: asked for name, asked in questions.items() if asked})
 
 
 def _left_out(system: Validated, rows, mine: list[Case], say) -> list[LeftOut]:
     by_id = {row.id: row for row in rows}
     fitted = [case for case in mine if case.id in system.fitted_on]
     found = []
-    for by, key in (("source", lambda case: source_of(by_id[case.id])), ("product", lambda case: case.product)):
-        for name in dict.fromkeys(key(case) for case in fitted):
-            out = {case.id for case in mine if key(case) == name}
+    for by in system.left_out_by:
+        key = LEFT_OUT_BY[by]
+        for name in dict.fromkeys(key(by_id[case.id], case) for case in fitted):
+            if name is None:
+                continue
+            out = {case.id for case in mine if key(by_id[case.id], case) == name}
             say(f"{system.system}: fitting without {name}")
             calibration = system.fit(lambda row, out=out: row.id not in out)
             judged, _ = system.cases([row for row in rows if row.id in out], calibration)
