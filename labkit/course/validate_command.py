@@ -67,8 +67,9 @@ def parts(found, *, everything: bool):
     if found.left_out:
         rows = [
             {
-                "system": x.system, "left out": f"{x.by} {x.name}", "class": x.cls, "n": x.found.n, "MAPE": x.found.mape, "median": x.found.median,
-                "p90": x.found.p90, "bias": x.found.bias, "rank": x.found.rank,
+                "system": x.system, "left out": f"{x.by} {x.name}", "class": x.cls, "n": x.found.n, "largest": x.found.largest,
+                **({"MAPE": x.found.mape, "median": x.found.median, "p90": x.found.p90, "bias": x.found.bias, "rank": x.found.rank}
+                   if x.found.n >= FEWEST else dict.fromkeys(("MAPE", "median", "p90", "bias", "rank"), math.nan)),
             }
             for x in found.left_out
         ]  # fmt: skip
@@ -133,6 +134,6 @@ def cell(name: str, value) -> str:
         return f"{value:.3f}"
     if name in ("MAPE", "median", "p90"):
         return f"{value:.1%}"
-    if name in ("bias", "error"):
+    if name in ("bias", "error", "largest"):
         return f"{value:+.1%}"
     return f"{value:,.4g}"

@@ -30,8 +30,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def kilobytes(amount: float, unit: str = " KB") -> str:
-    """Bytes as the 1,024-byte kilobytes in which the memory of a PE is counted."""
-    return f"{amount:.0f} B" if 0 < amount < 1024 else f"{amount / 1024:.3g}{unit}"
+    """Bytes as kilobytes of 1,000, in which the specs give the memory of a PE."""
+    return f"{amount:.0f} B" if 0 < amount < 1000 else f"{amount / 1000:.3g}{unit}"
 
 
 def kind_of(unit: str) -> str:

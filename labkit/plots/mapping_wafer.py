@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from labkit.machines.mapping import Rectangle
 
-from .causes import percent
 from .mapping_canvas import INK, LINE, MOVES, Canvas
 from .mapping_numbers import counted, kilobytes
 
@@ -75,7 +74,7 @@ def _pe(canvas: Canvas, r: Rectangle, x: float, top: float, height: float, corne
     canvas.box(x + 6, y + 5, width - 12, 12, "idle")
     canvas.box(x + 6, y + 5, max(1.0 if share else 0.0, (width - 12) * share), 12, "work", linewidth=0)
     m, k, n = r.tile
-    canvas.words(x + 6, y + 19, f"{kilobytes(r.resident_bytes, '')} of {kilobytes(r.pe_bytes)} ({percent(share)})")
+    canvas.words(x + 6, y + 19, f"{kilobytes(r.resident_bytes, '')} of {kilobytes(r.pe_bytes)}")
     canvas.words(x + 6, y + 19 + LINE, "are weights; it does")
     canvas.words(x + 6, y + 19 + 2 * LINE - 1, f"[{m}, {k}] x [{k}, {n}]")
     y += high + 8

@@ -110,7 +110,7 @@ class WaferKernels:
         useful = 2.0 * batch * m * k * n
         issued = 2.0 * batch * way.steps * prod(way.tile) * height * width
         placed = Rectangle(
-            m, k, n, height, width, *self.wafer, way.name, way.tile, way.steps, way.hops, way.stages, way.pe_bytes, self.pe_bytes, self.regions
+            m, k, n, height, width, *self.wafer, way.name, way.tile, way.steps, way.hops, way.stages, way.tile[1] * way.tile[2] * stored, self.pe_bytes, self.regions
         )  # fmt: skip
         decisions = [
             way.why,

@@ -148,7 +148,15 @@ class Report:
 
 
 def _shown(found: Errors) -> dict[str, object]:
-    return {"n": found.n, "MAPE": found.mape, "median": found.median, "p90": found.p90, "bias": found.bias, "rank": found.rank}
+    return {
+        "n": found.n,
+        "MAPE": found.mape,
+        "median": found.median,
+        "p90": found.p90,
+        "bias": found.bias,
+        "rank": found.rank,
+        "largest": found.largest,
+    }
 
 
 def averaged(cases: list[Case]) -> bool:

@@ -15,7 +15,8 @@ FEWEST = 10
 @dataclass(frozen=True)
 class Errors:
     """Of n cases: mape (mean absolute relative error), median and p90 of the absolute relative error, bias (mean of the signed one), and the
-    rank correlation of predicted and measured time (Spearman 1904), nan below three cases or when all are equal."""
+    rank correlation of predicted and measured time (Spearman 1904), nan below three cases or when all are equal. largest: the signed error that is
+    farthest off."""
 
     n: int
     mape: float
@@ -23,6 +24,7 @@ class Errors:
     p90: float
     bias: float
     rank: float
+    largest: float = math.nan
 
 
 def errors(cases: Iterable[Case]) -> Errors:
@@ -34,6 +36,7 @@ def errors(cases: Iterable[Case]) -> Errors:
     return Errors(
         len(found), sum(absolute) / len(absolute), quantile(absolute, 0.5), quantile(absolute, 0.9), sum(c.error for c in found) / len(found),
         spearman([c.measured_s for c in found], [c.predicted_s for c in found]),
+        max((c.error for c in found), key=abs),
     )  # fmt: skip
 
 

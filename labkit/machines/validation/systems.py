@@ -65,7 +65,9 @@ def stored_left_out(systems: Iterable[str]) -> list[LeftOut]:
             x["by"],
             x["name"],
             x["class"],
-            Errors(x["n"], x["MAPE"], x["median"], x["p90"], x["bias"], nan if x["rank"] is None else x["rank"]),
+            Errors(
+                x["n"], x["MAPE"], x["median"], x["p90"], x["bias"], nan if x["rank"] is None else x["rank"], x.get("largest", nan)
+            ),
         )
         for x in content["left out"]
         if x["system"] in set(systems)
