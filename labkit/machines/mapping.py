@@ -137,7 +137,7 @@ class Sticks:
     """Spyre: a product [m, k] x [k, n] split (m, n, k) ways over cores, in sticks of `stick` elements along the innermost dimension.
 
     lx_bytes  what one core keeps in its scratchpad of lx_capacity; padding: elements of the last stick of K and of N that are not data.
-    restickify_bytes  moved beforehand to turn an operand's sticks; 0 when they lie right.
+    restickify_bytes  moved beforehand to turn an operand's sticks; 0 when they lie right. batch_split: ways in which the batch is split over cores.
     """
 
     m: int
@@ -151,11 +151,12 @@ class Sticks:
     lx_bytes: float
     lx_capacity: float
     restickify_bytes: float = 0.0
+    batch_split: int = 1
 
     @property
     def used(self) -> int:
         """Cores with work."""
-        return self.split[0] * self.split[1] * self.split[2]
+        return self.batch_split * self.split[0] * self.split[1] * self.split[2]
 
 
 Mapping = Tiles | Folds | Rectangle | StreamSchedule | Sticks

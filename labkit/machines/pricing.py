@@ -6,6 +6,12 @@ The kernel model (`GpuKernels`, `TpuKernels`, ...) has one method for each kind 
     attention(batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, fused=, causal=)
     reduction(rows, cols, dtype, reads=, writes=, flops=)       pointwise(elements, dtype, reads=, writes=, flops=, transcendental=)
     gather(rows, row_bytes, dtype)                              copy(reads, writes)
+
+A model whose prices depend on more says so in `asks`, a set of names:
+
+    "handed"  reduction and pointwise get handed=(reads, writes): bytes that the operators of the kernel read and write of one another's results
+    "sticks"  matmul gets restickify=("a", "b"), the operands of which the innermost dimension in memory is not their last, weights excepted (they are laid
+              out once, when they are loaded); copy gets pattern="transpose" where it brings another dimension innermost
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ class Pricer:
 
     def __init__(self, graph: OpGraph, costs: GraphCost, kernels, weight_bytes: float | None):
         self.graph, self.costs, self.kernels, self.weight_bytes = graph, costs, kernels, weight_bytes
+        self.asks: frozenset[str] = getattr(kernels, "asks", frozenset())
         self.unknown: dict[str, None] = {}
         self.by_shape: dict[tuple, KernelCost] = {}
 
@@ -59,17 +66,39 @@ class Pricer:
         flops = sum(self.costs[op.name].flops or 0 for op in group.ops)
         functions = sum(self.costs[op.name].transcendental for op in group.ops)
         dtype = self._dtype(group)
+        inside = {"handed": self._handed(group)} if "handed" in self.asks else {}
         if group.kind == "reduction":
             rows = max(group.reduced, 1)
-            return "reduction", (rows, max(group.elements // rows, 1), dtype), {"reads": reads, "writes": writes, "flops": flops}
+            return (
+                "reduction",
+                (rows, max(group.elements // rows, 1), dtype),
+                {"reads": reads, "writes": writes, "flops": flops, **inside},
+            )
         if group.kind == "gather" and len(group.ops) == 1 and self._spec(group.anchor.outputs[0]).shape:
             made = self._spec(group.anchor.outputs[0])
             moved = min(made.nbytes, sum(group.writes.values()) or made.nbytes)
             row = made.shape[-1] * made.itemsize
             return "gather", (max(moved // row, 1), row, dtype), {}
         if flops == 0:
-            return "copy", (reads, writes), {}
-        return "pointwise", (group.elements, dtype), {"reads": reads, "writes": writes, "flops": flops, "transcendental": functions}
+            turned = "sticks" in self.asks and any(self._turns(op) for op in group.ops)
+            return "copy", (reads, writes), {"pattern": "transpose"} if turned else {}
+        return (
+            "pointwise",
+            (group.elements, dtype),
+            {"reads": reads, "writes": writes, "flops": flops, "transcendental": functions, **inside},
+        )
+
+    def _handed(self, group: Group) -> tuple[int, int]:
+        """Bytes that the operators of a kernel read and write of one another's results."""
+        reads = sum(sum(self.costs[op.name].reads.values()) for op in group.ops) - sum(group.reads.values())
+        writes = sum(sum(self.costs[op.name].writes.values()) for op in group.ops) - sum(group.writes.values())
+        return max(reads, 0), max(writes, 0)
+
+    def _turns(self, op: Op) -> bool:
+        """True for an operator that writes another dimension innermost than it reads."""
+        made = self._spec(op.outputs[0])
+        read = [self._spec(name) for name in op.inputs[:1]]
+        return any(r.elements == made.elements and _innermost(r) != _innermost(made) for r in read)
 
     # -- multiply-accumulate --
 
@@ -93,6 +122,9 @@ class Pricer:
         kwargs = {"batch": prod(batch), **self._epilogue(group)}
         if self.weight_bytes is not None and second.role == "weight":
             kwargs["weight_bytes_per_element"] = self.weight_bytes
+        if "sticks" in self.asks:
+            turned = (name for name, spec in (("a", first), ("b", second)) if spec.role != "weight" and not _innermost(spec))
+            kwargs |= {"restickify": found} if (found := tuple(turned)) else {}
         return "matmul", (m, k, n, first.dtype), kwargs
 
     def _convolution(self, group: Group):
@@ -175,6 +207,11 @@ class Pricer:
             ),
         )
         return KernelCost(terms, {"offchip": reads + writes, "host link": reads + writes}, flops, flops, (group.refused,))
+
+
+def _innermost(spec: TensorSpec) -> bool:
+    """True when the last dimension lies innermost in memory, or there is nothing to lie."""
+    return len(spec.shape) < 2 or spec.shape[-1] == 1 or spec.stride[-1] == 1
 
 
 @functools.cache

@@ -80,10 +80,10 @@ def _cores(canvas: Canvas, s: Sticks, x: float, top: float, width: float, height
     centres = [(x + c * (wide + gap) + wide / 2, y + r * (size + gap) + size / 2) for c, r in places]
     if count > 1:
         canvas.lines([(centres[i], centres[(i + 1) % count]) for i in range(count if count > 2 else 1)], INK, 1.4, zorder=0.5)
-    across, deep = s.split[1], s.split[2]
+    down, across, deep = s.split
     for i, (cx, cy) in enumerate(centres):
         works = i * q < s.used
-        part_m, part_n, part_k = i * q // (across * deep), i * q // deep % across, i * q % deep
+        part_m, part_n, part_k = i * q // (across * deep) % down, i * q // deep % across, i * q % deep
         look = _color(part_m) if works else {}
         canvas.box(
             cx - wide / 2, cy - size / 2, wide, size, "other" if works else "idle", **({"edgecolor": INK, "linewidth": 0.6} | look)
@@ -93,7 +93,11 @@ def _cores(canvas: Canvas, s: Sticks, x: float, top: float, width: float, height
             canvas.words(cx, cy, text, ha="center", va="center")
     y += rows * (size + gap) + 1
     idle = f", {s.cores - s.used:,} idle" if s.used < s.cores else ""
-    canvas.words(x - 5, y, f"{s.used:,} of {counted(s.cores, 'core')}{idle}" + ("; a, b, ...: parts of K" if deep > 1 else ""))
+    parts = "; a, b, ...: parts of K" if deep > 1 else ""
+    if s.batch_split > 1:
+        each = counted(s.batch // s.batch_split, "product")
+        parts += f"; {each} to {'each' if s.used == s.batch_split else f'each {s.used // s.batch_split} in a row'}"
+    canvas.words(x - 5, y, f"{s.used:,} of {counted(s.cores, 'core')}{idle}{parts}")
     return f"a square of the ring is {q} cores" if q > 1 else ""
 
 

@@ -210,7 +210,8 @@ def _schedule_numbers(s: StreamSchedule) -> list[Number]:
 
 
 def _sticks_sentence(s: Sticks) -> str:
-    split = f"split M {s.split[0]} x N {s.split[1]} x K {s.split[2]}"
+    batch = f"batch {s.batch_split} x " if s.batch_split > 1 else ""
+    split = f"split {batch}M {s.split[0]} x N {s.split[1]} x K {s.split[2]}"
     lanes = [
         f"{empty} of {s.stick} lanes of the last stick along {name}" for name, empty in zip("KN", s.padding, strict=True) if empty
     ]
@@ -220,7 +221,7 @@ def _sticks_sentence(s: Sticks) -> str:
 
 def _sticks_numbers(s: Sticks) -> list[Number]:
     return [
-        ("products", s.batch, ""), ("parts of M", s.split[0], ""), ("parts of N", s.split[1], ""), ("parts of K", s.split[2], ""), ("cores used", s.used, "cores"),
+        ("products", s.batch, ""), ("parts of the batch", s.batch_split, ""), ("parts of M", s.split[0], ""), ("parts of N", s.split[1], ""), ("parts of K", s.split[2], ""), ("cores used", s.used, "cores"),
         ("cores", s.cores, "cores"), ("share of the cores", s.used / s.cores, "of 1"), ("lanes of a stick", s.stick, "elements"),
         ("sticks of a row along K", sticks_of(s.k, s.stick), "sticks"), ("padding lanes in its last stick, K", s.padding[0], "lanes"),
         ("sticks of a row along N", sticks_of(s.n, s.stick), "sticks"), ("padding lanes in its last stick, N", s.padding[1], "lanes"),

@@ -151,7 +151,7 @@ def test_a_dtype_without_a_peak_and_an_empty_product_are_refused():
         GpuKernels(spec("TPU-v5e"))
 
 
-@pytest.mark.parametrize("system", ["gpu", "tpu", "cerebras"])
+@pytest.mark.parametrize("system", ["gpu", "tpu", "cerebras", "spyre"])
 def test_every_constant_has_two_rows_or_a_source(system):
     constants = shipped(system).constants
     assert len(constants) >= 10
@@ -164,7 +164,7 @@ def test_every_constant_has_two_rows_or_a_source(system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["gpu", "tpu", "cerebras"])
+@pytest.mark.parametrize("system", ["gpu", "tpu", "cerebras", "spyre"])
 def test_the_fitted_constants_are_what_the_script_writes(system):
     import importlib
 
