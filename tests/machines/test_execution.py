@@ -223,7 +223,9 @@ def test_bad_input_names_what_was_given_and_what_exists(decode):
     empty = capture(nn.Linear(4, 4), torch.ones(0, 4))
     with pytest.raises(ValueError, match=r"input input has the shape \[0, 4\], which holds nothing"):
         machine("H100").compile(empty)
-    with pytest.raises(ValueError, match="no execution model for groq products yet; there is one for cerebras, cpu, gpu, tpu"):
+    with pytest.raises(
+        ValueError, match="no execution model for groq products yet; there is one for cerebras, cpu, gpu, spyre, tpu"
+    ):
         machine("Groq-LPU-v1")
     with pytest.raises(ValueError, match="this plan is for H100"):
         machine("A100-80").run(machine("H100").compile(decode))

@@ -14,7 +14,7 @@ from labkit.machines import find, measurements, published
 
 def raw() -> list[dict[str, str]]:
     rows = []
-    for name in ("measurements.csv", "more.csv", "papers.csv"):
+    for name in ("measurements.csv", "more.csv", "papers.csv", "spyre.csv"):
         with (paths.data_dir() / "published" / name).open(encoding="utf-8", newline="") as file:
             rows += csv.DictReader(file)
     return rows

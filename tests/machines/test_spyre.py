@@ -319,6 +319,20 @@ def test_the_split_that_is_picked_is_among_the_fastest_that_were_measured(cases,
         assert median(c.measured_s for c in picked) <= 1.1 * fastest, shape
 
 
+def test_no_published_product_is_faster_than_the_card_could_be(cases, rows):
+    """A mistyped digit often makes a product faster than the arrays at the planner's clock of 1.5 GHz, or its operands than LPDDR5 at the planner's 204.8 GB/s."""
+    checked = 0
+    for case in cases:
+        p = rows[case.id].params
+        if case.cls in ("gemm", "split-gemm", "bmm", "gemm-narrow", "gemm-converted"):
+            m, k, n, batch = (int(p.get(name, 1)) for name in ("M", "K", "N", "batch"))
+            fp8 = p["dtype"] == "fp8"
+            assert case.measured_s > 2 * batch * m * k * n / (98.304e12 * (1 + fp8)), case.id
+            assert case.measured_s > batch * (m * k + k * n) * (2 - fp8) / 204.8e9, case.id
+            checked += 1
+    assert checked > 500
+
+
 def test_rows_carry_their_settings(rows):
     planned, off = (
         next(r for r in rows.values() if r.workload == "pointwise_add4" and r.params.get("lx_planning") == on) for on in (1, 0)
