@@ -96,7 +96,7 @@ def _cores(canvas: Canvas, s: Sticks, x: float, top: float, width: float, height
     parts = "; a, b, ...: parts of K" if deep > 1 else ""
     if s.batch_split > 1:
         each = counted(s.batch // s.batch_split, "product")
-        parts += f"; {each} to {'each' if s.used == s.batch_split else f'each {s.used // s.batch_split} in a row'}"
+        parts += f"; {each} to {'each' if s.used == s.batch_split else f'each group of {s.used // s.batch_split}'}"
     canvas.words(x - 5, y, f"{s.used:,} of {counted(s.cores, 'core')}{idle}{parts}")
     return f"a square of the ring is {q} cores" if q > 1 else ""
 

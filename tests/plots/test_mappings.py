@@ -70,6 +70,7 @@ MAPPINGS = {
     "sticks, one core": Sticks(1, 1, 1, 1, (1, 1, 1), 1, 64, (63, 63), 2.0, 2**21),
     "sticks, K split": Sticks(64, 4096, 64, 4, (1, 1, 8), 8, 64, (0, 0), 2.0**21, 2**21),
     "sticks, 33 cores": Sticks(33, 4096, 64, 1, (33, 1, 1), 33, 64, (0, 0), 2e6, 2**21),
+    "sticks, batch": Sticks(16, 128, 512, 32, (4, 1, 1), 32, 64, (0, 0), 4e5, 2**21, 4.2e6, 8),
     "sticks, 1000 cores": Sticks(6400, 4096, 64000, 1, (25, 32, 1), 1000, 64, (0, 0), 2e6, 2**21),
 }  # fmt: skip
 
@@ -194,6 +195,24 @@ def test_the_table_of_a_schedule_has_the_cycles_of_every_kind_of_unit():
     assert found["C2C: last end"] == mapping.cycles and found["MXM: first start"] == 6
 
 
+def test_a_batch_divided_over_cores_is_drawn_in_the_colours_of_its_result():
+    import matplotlib.pyplot as plt
+
+    from labkit.plots.mapping_canvas import Canvas
+    from labkit.plots.mapping_cores import SHARES, _cores
+
+    fig = plt.figure(figsize=(6, 4))
+    canvas = Canvas(fig, 8.0, 8.0, 420.0, 250.0)
+    drawn = []
+    canvas.box = lambda *place, **look: drawn.append(look.get("facecolor"))
+    said = []
+    canvas.words = lambda x, y, text, **look: said.append(text)
+    _cores(canvas, MAPPINGS["sticks, batch"], 0.0, 0.0, 400.0, 160.0)
+    plt.close(fig)
+    assert drawn == [SHARES[part] for _ in range(8) for part in range(4)]
+    assert said[-1] == "32 of 32 cores; 4 products to each group of 4"
+
+
 def test_the_table_of_sticks_has_cores_and_padding_lanes():
     found = told(mapping_picture(MAPPINGS["sticks, padded"]))
     assert (found["cores used"], found["cores"], found["sticks of a row along K"], found["sticks of a row along N"]) == (
@@ -215,6 +234,7 @@ def test_the_table_of_sticks_has_cores_and_padding_lanes():
         ("wafer, one PE", "1 of 745,500 PEs (under 1%) holds this product; nothing moves between them"),
         ("wafer, MeshGEMV", "176,400 of 745,500 PEs (24%) hold this product; sums travel 420 hops and are added 41 times on the way"),
         ("schedule, one instruction", "1 instruction on one chip, every start known: 1 cycle; VXM is busy in 100% of them"),
+        ("sticks, batch", "32 of 32 cores work, split batch 8 x M 4 x N 1 x K 1; every stick is full"),
         ("sticks, one core", "1 of 1 core works, split M 1 x N 1 x K 1; padding: 63 of 64 lanes of the last stick along K and 63 of 64 lanes of the last stick along N"),
     ],
 )  # fmt: skip
