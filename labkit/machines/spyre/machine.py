@@ -19,7 +19,7 @@ STACKS = {
 LOOK = (
     "Look at the sticks: how a product is divided over the cores (its split, and cores without work), what of a row is padding, which operand is "
     "restickified before it, and whether results stay in a core's LX or go through memory. A closed form fitted on published timings of single kernels, not "
-    "the simulated stack: published gated MLP blocks take 1.3 to 2 times the sum of their kernels (class mlp of labkit validate). Weights are taken to lie in "
+    "the simulated stack: published gated MLP blocks take 1.3 to 2.1 times the sum of their kernels (class mlp of labkit validate). Weights are taken to lie in "
     "the sticks that their product wants since they were loaded. torch-spyre leaves sin, cos, arange, index_copy and some more operators to the host; here "
     "the card is priced as if it ran them, and unsupported=(...) sends them to the host."
 )

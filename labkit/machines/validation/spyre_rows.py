@@ -42,7 +42,7 @@ LEFT_OUT = {
 """Operation -> why its rows are not predicted."""
 
 OPEN = (
-    "A whole model: published times of one state no shapes of its kernels. Gated MLP blocks took 1.3 to 2 times the sum of their kernels, and the model is such a sum.",
+    "A whole model: published times of one state no shapes of its kernels. Gated MLP blocks took 1.3 to 2.1 times the sum of their kernels, and the model is such a sum.",
     "Which division of a batched product is fastest: forced ones were timed in an order that no form here gives.",
     "Where LX holds what a kernel hands to the next in a whole program: rows that time it state no plan.",
 )
