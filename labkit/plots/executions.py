@@ -26,25 +26,29 @@ __all__ = ["bytes_by_level", "gantt", "one_block", "sensitivity", "time_by_cause
 
 FAR_APART = 10
 """Ratio of times beyond which bars show shares of each machine's own time: on one axis of time the faster ones would be slivers."""
+_FULL, _NAMES = 8.6, 1.9
+"""Inches: width of a figure, and of the machines' names in it."""
 _WRAP = 72
+"""Letters of a reason in a figure of full width."""
 _LEVELS = {"offchip": "off-chip memory", "l2": "L2 cache", "l1": "L1 cache", "vmem": "VMEM", "cmem": "CMEM", "sram": "SRAM"}
 
 
 def time_by_cause(
-    comparison: Comparison, *, share: bool | None = None, title: str | None = None, alt: str | None = None
+    comparison: Comparison, *, share: bool | None = None, title: str | None = None, alt: str | None = None, width: float = _FULL
 ) -> FigureText:
     """A bar per machine, in segments by cause, with the total at its end; a machine that refused says why in its place.
 
     share  True: segments as shares of the machine's own time; False: on one axis of time; None: shares when times are more than
-    `FAR_APART` apart. Raises ValueError for a comparison without machines.
+    `FAR_APART` apart. width: of the figure, inches, 6 or more. Raises ValueError for a comparison without machines.
     """
     runs = _some(comparison)
+    wrap = int(_WRAP * (width - _NAMES) / (_FULL - _NAMES))
     times = [run.seconds for run in runs]
     if share is None:
         share = bool(runs) and max(times) > FAR_APART * min(times)
     size, unit = (1.0, "") if share or not runs else time_unit(max(times))
-    with figure(width=8.6, height=1.75) as (fig, axes):
-        places = _places(comparison)
+    with figure(width=width, height=1.75) as (fig, axes):
+        places = _places(comparison, wrap)
         fig.set_figheight(1.55 + 0.46 * sum(height for _, height in places.values()))
         longest = 1.0 if share else max(times, default=1.0) / size
         axes.set_xlim(0, longest * 1.17)
@@ -59,7 +63,7 @@ def time_by_cause(
         else:
             axes.set_xticks([])
         title_above(fig, title or _fastest(comparison))
-        legend_below(fig, legend_handles(comparison.causes))
+        legend_below(fig, legend_handles(comparison.causes), columns=4 if width >= _FULL else 3)
         fig.draw_without_rendering()
         for name, run in zip(names_of(runs), runs, strict=True):
             top = places[name][0]
@@ -74,7 +78,7 @@ def time_by_cause(
             axes.text(left + longest * 0.01, -top - 0.5, format_seconds(run.seconds), va="center", fontsize=9, fontweight="bold")
         for name, why in comparison.refused.items():
             axes.text(
-                longest * 0.005, -places[name][0] - 0.15, textwrap.fill(f"refused: {why}", _WRAP), va="top", fontsize=9, color=INK
+                longest * 0.005, -places[name][0] - 0.15, textwrap.fill(f"refused: {why}", wrap), va="top", fontsize=9, color=INK
             )
         table = [
             {
@@ -96,12 +100,12 @@ def _some(comparison: Comparison) -> tuple[Run, ...]:
     return comparison.runs
 
 
-def _places(comparison: Comparison) -> dict[str, tuple[float, float]]:
+def _places(comparison: Comparison, wrap: int) -> dict[str, tuple[float, float]]:
     """machine -> (distance of its row from the top, height), in rows; reasons of several lines get the height they need."""
     found, top = {}, 0.0
     heights = dict.fromkeys(names_of(comparison.runs), 1.0)
     heights |= {
-        name: max(1.0, 0.35 * len(textwrap.wrap(f"refused: {why}", _WRAP)) + 0.4) for name, why in comparison.refused.items()
+        name: max(1.0, 0.35 * len(textwrap.wrap(f"refused: {why}", wrap)) + 0.4) for name, why in comparison.refused.items()
     }
     for name, height in heights.items():
         found[name] = (top, height)

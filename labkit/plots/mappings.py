@@ -61,9 +61,14 @@ def mapping_picture(mapping: Mapping, name: str = "", title: str | None = None, 
 
 
 def mapping_pictures(
-    runs: Comparison | Sequence[Run], op: str | None = None, title: str | None = None, *, alt: str | None = None
+    runs: Comparison | Sequence[Run],
+    op: str | None = None,
+    title: str | None = None,
+    *,
+    alt: str | None = None,
+    width: float = _WIDTH,
 ) -> FigureText:
-    """How the same operator lies on each machine, two in a row.
+    """How the same operator lies on each machine, two in a row; a single one takes the width (inches, 6 or more).
 
     runs  runs of one graph, or a comparison, whose refusing machines get a panel with the reason.
     op    an operator of the graph; None: of one layer, the one with the most FLOPs.
@@ -74,7 +79,7 @@ def mapping_pictures(
     graph = runs.graph if isinstance(runs, Comparison) else next(iter(runs)).plan.graph
     said = [f"{brief(panel.mapping)} on {panel.machine}" for panel in found if panel.mapping is not None]
     title = title or f"{_part(graph, op)}: {', '.join(said) or 'no machine has a mapping of it'}"
-    return _figure(found, title, alt, _WIDTH, columns=2 if len(found) > 1 else 1)
+    return _figure(found, title, alt, width, columns=2 if len(found) > 1 else 1)
 
 
 def panels(runs: Comparison | Sequence[Run], op: str | None = None) -> tuple[str, list[Panel]]:
