@@ -1,5 +1,8 @@
 """The explorer's controls: each change becomes a `Choice`, and what `explore` answers becomes HTML. Only API that ipywidgets 7 and 8 share.
 
+A list opens by Alt and Down or Space, and by keyboard all else is reached too; JupyterLab keeps plain arrow keys for itself wherever the focus is no text
+field, so there is no list of several choices, which has no other keys.
+
 A new answer replaces the old one; while it is computed, the line above says that what stands below is still the previous choice. Where there is no
 answer (a length that the model does not take) the old one goes away and a sentence takes its place: never a picture of another choice.
 """
@@ -42,14 +45,15 @@ class Panel:
         self.machine = _dropdown(ipywidgets, "Machine looked at", products, choice.machine, "150px")
         self.tokens = _dropdown(ipywidgets, "Tokens", sorted({*TOKENS, choice.tokens}), choice.tokens, "100px")
         self.dtype = _dropdown(ipywidgets, "dtype", DTYPES, choice.dtype, "110px")
-        self.machines = ipywidgets.SelectMultiple(
-            options=products, value=choice.machines, description="Machines compared (Ctrl or Shift for several)", rows=5,
-            style={"description_width": "initial"}, layout={"width": "auto"},
+        self.machines = ipywidgets.Text(
+            value=", ".join(choice.machines), description="Machines compared", continuous_update=False,
+            style={"description_width": "initial"}, layout={"width": "430px"},
         )  # fmt: skip
+        known = ipywidgets.HTML(page.note(f"Names, with commas between, then Enter: {', '.join(products)}."))
         self.more = ipywidgets.ToggleButton(value=False, description=MORE, tooltip="Tokens, dtype, and the machines compared", layout={"width": "210px"})  # fmt: skip
         row = {"flex_flow": "row wrap", "align_items": "center"}
         self.first = ipywidgets.Box([self.workload, self.batch, self.machine], layout=row)
-        self.second = ipywidgets.Box([self.tokens, self.dtype, self.machines], layout={**row, "display": "none"})
+        self.second = ipywidgets.Box([self.tokens, self.dtype, self.machines, known], layout={**row, "display": "none"})
         self.status = ipywidgets.HTML()
         self.shown = ipywidgets.HTML(layout={"width": "100%"})
         controls = ipywidgets.Box([self.first, self.second, self.more], layout=row)
@@ -67,33 +71,36 @@ class Panel:
     def choice(self) -> Choice:
         """What the controls say, with what the explorer was made with for the rest."""
         model, phase = self.workload.value
+        named = [name.strip() for name in self.machines.value.split(",") if name.strip()]
         return Choice(
-            model, phase, self.batch.value, self.tokens.value, self.dtype.value, self.machine.value, tuple(self.machines.value) or (self.machine.value,),
+            model, phase, self.batch.value, self.tokens.value, self.dtype.value, self.machine.value, tuple(named) or (self.machine.value,),
             self.base.weights, self.base.devices, self.base.check_memory,
         )  # fmt: skip
 
     def _changed(self, change) -> None:
-        choice = self.choice()
         before = f" Below is still: {self.exploration.choice}." if self.exploration else ""
-        self.status.value = page.sentence(f"computing: {choice}.{before}")
+        said = f"{change.owner.description} = {change.new}"
         try:
+            choice = self.choice()
+            said = str(choice)
+            self.status.value = page.status(f"computing: {choice} ...{before}")
             self._show(self.explore(choice))
         except ValueError as error:
-            self._clear(f"{choice}: nothing to show. {error}")
+            self._clear(f"{said}: nothing to show. {error}")
         except KeyboardInterrupt:
-            self._clear(f"{choice}: interrupted, nothing to show. Choose again.")
+            self._clear(f"{said}: interrupted, nothing to show. Choose again.")
         except Exception as error:  # a traceback would land in the log, where a learner does not look
-            self._clear(f"{choice}: could not be computed. {type(error).__name__}: {error}")
+            self._clear(f"{said}: could not be computed. {type(error).__name__}: {error}")
 
     def _show(self, exploration: Exploration) -> None:
         self.exploration, self.said = exploration, ""
-        self.shown.value = page.page(exploration)
-        self.status.value = page.sentence(f"Shown: {page.heading(exploration)}.")
+        self.shown.value = page.body(exploration)
+        self.status.value = page.status(page.heading(exploration), exploration.sentence)
 
     def _clear(self, said: str) -> None:
         self.exploration, self.said = None, said
         self.shown.value = ""
-        self.status.value = page.sentence(said)
+        self.status.value = page.status(said)
 
     def _turned(self, change) -> None:
         second = self.more.value

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
     from labkit.plots.style import FigureText
 
-PICTURE_WIDTH = 6.6
+PICTURE_WIDTH = 6.2
 """Inches: pictures that are readable with a table beside them."""
+
+
+HELD = "fits: weights + cache of memory"
+"""The column that says whether a machine holds the model, or what it would need."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +151,11 @@ def _rows(comparison: Comparison, choice: Choice) -> tuple[dict[str, object], ..
         rows.append(
             {
                 "machine": run.plan.machine, "time, ms": row["time, ms"], "tokens/s": tokens_per_s(run, choice.phase, choice.batch, choice.tokens),
-                "bound": run.bound, "off-chip, GB": row["off-chip, GB"], "fits": _held(run, choice), "kind": run.kind,
+                "bound": run.bound, "off-chip, GB": row["off-chip, GB"], HELD: _held(run, choice), "kind": run.kind,
             }
         )  # fmt: skip
     nothing = {"time, ms": None, "tokens/s": None, "bound": "", "off-chip, GB": None}
-    rows += [{"machine": name, **nothing, "fits": f"no: {why}", "kind": "modelled"} for name, why in comparison.refused.items()]
+    rows += [{"machine": name, **nothing, HELD: f"no: {why}", "kind": "modelled"} for name, why in comparison.refused.items()]
     return tuple(rows)
 
 
@@ -159,13 +163,11 @@ def _held(run: Run, choice: Choice) -> str:
     from labkit.plots.memories import amount
 
     plan = run.plan
-    held = f"{amount(plan.weight_bytes, 'B')} of weights" + (
-        f", {amount(plan.cache_bytes, 'B')} of cache" if plan.cache_bytes else ""
-    )
+    held = f"{amount(plan.weight_bytes, 'B')} + {amount(plan.cache_bytes, 'B')}"
     if plan.capacity_bytes == float("inf"):
         return f"{held}; memory not recorded"
-    where = f"{held} in {amount(plan.capacity_bytes, 'B')}" + (" each" if choice.devices > 1 else "")
-    return f"{'yes' if choice.check_memory else 'not checked'}: {where}"
+    each = " on each" if choice.devices > 1 else ""
+    return f"{'yes' if choice.check_memory else 'not checked'}: {held} of {amount(plan.capacity_bytes, 'B')}{each}"
 
 
 def _times(comparison: Comparison) -> tuple[FigureText, FigureText | None]:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 from labkit.bench.units import format_seconds
 from labkit.plots.memories import amount
-from labkit.widgets.exploration import Exploration
+from labkit.widgets.exploration import HELD, Exploration
 
-COLUMNS = ("machine", "modelled time", "modelled tokens/s", "bound", "modelled off-chip bytes", "fits")
+COLUMNS = ("machine", "modelled time", "modelled tokens/s", "bound", "modelled off-chip bytes", HELD)
 VALIDATION = "How right the execution models are, against published measurements: `labkit validate`."
 _LEFT = "text-align:left;vertical-align:top;padding:3px 8px 3px 0"
-_BESIDE = "display:flex;flex-wrap:wrap;gap:8px 20px;align-items:flex-start"
+_LINE = "margin:0.3em 0"
+_WHOLE = "max-width:1400px;line-height:1.35"
+_BESIDE = "display:flex;flex-wrap:wrap;gap:10px 20px;align-items:flex-start"
+_PART = "flex:1 1 430px;min-width:0;max-width:690px;overflow-x:auto"
 
 
 def cells(exploration: Exploration) -> list[tuple[str, ...]]:
@@ -23,10 +26,10 @@ def cells(exploration: Exploration) -> list[tuple[str, ...]]:
         found.append(
             (
                 run.plan.machine, format_seconds(run.seconds), f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}", run.bound,
-                amount(run.bytes_by_level.get("offchip", 0.0), "B"), str(row["fits"]),
+                amount(run.bytes_by_level.get("offchip", 0.0), "B"), str(row[HELD]),
             )
         )  # fmt: skip
-    found += [(str(row["machine"]), "none", "none", "none", "none", str(row["fits"])) for row in exploration.rows[len(found) :]]
+    found += [(str(row["machine"]), "none", "none", "none", "none", str(row[HELD])) for row in exploration.rows[len(found) :]]
     return found
 
 
@@ -46,15 +49,19 @@ def text(exploration: Exploration) -> str:
 
 
 def page(exploration: Exploration) -> str:
-    """Heading and sentence, the pictures with their tables, and beside them the table; what does not fit side by side goes below."""
-    pictures = "".join(figure._repr_html_() for figure in exploration.figures)
+    """All of it, for where there are no controls."""
+    return f'<div style="{_WHOLE}">{_lines(heading(exploration), exploration.sentence)}{body(exploration)}</div>'
+
+
+def body(exploration: Exploration) -> str:
+    """Time with the table beside it, then shares and mapping; what has no room beside goes below."""
+    rest = [figure._repr_html_() for figure in (exploration.shares, exploration.mapping) if figure is not None]
     if exploration.no_mapping:
-        pictures += _paragraph(exploration.no_mapping)
+        rest.append(note(exploration.no_mapping))
+    beside = table(cells(exploration), heading(exploration)) + note(VALIDATION)
+    parts = (exploration.time._repr_html_(), beside, *rest)
     return (
-        f'<div style="max-width:1400px">{_paragraph(heading(exploration), bold=True)}{_paragraph(exploration.sentence)}'
-        f'<div style="{_BESIDE}"><div style="flex:1 1 560px;min-width:0;max-width:760px">{pictures}</div>'
-        f'<div style="flex:1 1 420px;min-width:0;overflow-x:auto">{table(cells(exploration), heading(exploration))}'
-        f"{_paragraph(VALIDATION)}</div></div></div>"
+        f'<div style="{_WHOLE};{_BESIDE}">{"".join(f"<div style={chr(34)}{_PART}{chr(34)}>{part}</div>" for part in parts)}</div>'
     )
 
 
@@ -74,11 +81,15 @@ def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     )
 
 
-def sentence(said: str) -> str:
-    """A line that a screen reader says when it changes."""
-    return f'<div role="status">{_paragraph(said)}</div>'
+def status(*lines: str) -> str:
+    """Lines that a screen reader says when they change, the first one bold."""
+    return f'<div role="status" style="{_WHOLE}">{_lines(*lines)}</div>'
 
 
-def _paragraph(said: str, *, bold: bool = False) -> str:
-    look = "margin:0.3em 0;line-height:1.4" + (";font-weight:bold" if bold else "")
-    return f'<p style="{look}">{html.escape(said)}</p>'
+def note(said: str) -> str:
+    """A line of text."""
+    return f'<p style="{_LINE}">{html.escape(said)}</p>'
+
+
+def _lines(first: str, *more: str) -> str:
+    return f'<p style="{_LINE}"><strong>{html.escape(first)}</strong></p>' + "".join(map(note, more))
