@@ -49,7 +49,7 @@ class Panel:
             value=", ".join(choice.machines), description="Machines compared", continuous_update=False,
             style={"description_width": "initial"}, layout={"width": "430px"},
         )  # fmt: skip
-        known = ipywidgets.HTML(page.note(f"Names, with commas between, then Enter: {', '.join(products)}."))
+        known = ipywidgets.HTML(page.hint(f"Names, with commas between, then Enter: {', '.join(products)}."))
         self.more = ipywidgets.ToggleButton(value=False, description=MORE, tooltip="Tokens, dtype, and the machines compared", layout={"width": "210px"})  # fmt: skip
         row = {"flex_flow": "row wrap", "align_items": "center"}
         self.first = ipywidgets.Box([self.workload, self.batch, self.machine], layout=row)

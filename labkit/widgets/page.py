@@ -86,6 +86,11 @@ def status(*lines: str) -> str:
     return f'<div role="status" style="{_WHOLE}">{_lines(*lines)}</div>'
 
 
+def hint(said: str) -> str:
+    """A line that stands among the controls."""
+    return f'<div style="{_WHOLE}">{note(said)}</div>'
+
+
 def note(said: str) -> str:
     """A line of text."""
     return f'<p style="{_LINE}">{html.escape(said)}</p>'
