@@ -18,6 +18,9 @@ c.IgnorePattern.pattern = r"(?s).*"
 # Seconds per cell; `labkit grade --cell-timeout` overrides it.
 c.Execute.timeout = 60
 
+# A widget's saved state is shown by scripts from the network; without it, a page takes the picture and the table that the output carries too.
+c.Execute.store_widget_state = False
+
 # ScoresOnly stands between running and grading: nbgrader gives full points to NaN, negative, non-numeric and missing values.
 _chain = list(Autograde.autograde_preprocessors.default_args[0])
 _chain.insert(_chain.index(Execute) + 1, ScoresOnly)

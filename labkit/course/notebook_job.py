@@ -48,6 +48,7 @@ def main(argv: list[str]) -> int:
         papermill.execute_notebook(
             notebook, job["output"], parameters=job["parameters"], engine_name="labkit", kernel_name=job["kernel"],
             progress_bar=False, cwd=job["work"], execution_timeout=job["cell_timeout"],
+            store_widget_state=False,  # a page would show it through scripts from the network; without it, the output's own picture and table
         )  # fmt: skip
     except papermill.PapermillExecutionError as error:
         report("end", outcome="cell failed", index=current["index"], text=f"{error.ename}: {error.evalue}")
