@@ -159,3 +159,28 @@ def test_a_lab_runs_on_colabs_versions_and_changes_none_of_them(colab, tmp_path,
 def test_every_pin_is_a_plain_version():
     text = [line for line in CONSTRAINTS.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
     assert len(pins()) == len(text) and all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line) for line in text)
+
+
+EXPLORE = """
+import sys
+sys.path.insert(0, {root!r})
+import ipywidgets
+from labkit.widgets import explorer
+made = explorer(["A100-80", "TPU-v5e"], model="tiny", tokens=128)
+panel = made.panel
+first = panel.shown.value
+panel.batch.value = 2
+assert panel.shown.value != first and "batch 2" in panel.status.value, panel.status.value
+panel.more.value = True
+panel.machines.value = "H100, T4"
+assert made.exploration.choice.machines == ("H100", "T4", "A100-80"), panel.status.value
+panel.tokens.value = 4096
+assert "up to 2048" in panel.status.value and not panel.shown.value
+print(ipywidgets.__version__, sorted(made._repr_mimebundle_()))
+"""
+
+
+def test_the_explorer_works_on_colabs_versions(colab):
+    done = colab("-c", EXPLORE.format(root=str(ROOT)))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == f"{pins()['ipywidgets']} ['application/vnd.jupyter.widget-view+json', 'text/html', 'text/plain']"
