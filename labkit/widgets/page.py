@@ -15,7 +15,7 @@ _LEFT = "text-align:left;vertical-align:top;padding:3px 8px 3px 0"
 _LINE = "margin:0.3em 0"
 _WHOLE = "max-width:1400px;line-height:1.35"
 _BESIDE = "display:flex;flex-wrap:wrap;gap:10px 20px;align-items:flex-start"
-_PART = "flex:1 1 430px;min-width:0;max-width:690px;overflow-x:auto"
+_PART = "flex:1 1 465px;min-width:0;max-width:690px;overflow-x:auto"
 
 
 def cells(exploration: Exploration) -> list[tuple[str, ...]]:

@@ -86,6 +86,10 @@ FIGURES = {
     "time, refused": lambda: executions.time_by_cause(comparison(ONE, refused=LONG)),
     "time, all refused": lambda: executions.time_by_cause(comparison(refused=LONG)),
     "time, every cause": lambda: executions.time_by_cause(comparison(MANY)),
+    "time, narrow": lambda: executions.time_by_cause(
+        comparison(MANY, layered(name="host:cpu-epyc-2cores (eager)"), refused=LONG), width=6.2
+    ),
+    "time, narrow, shares": lambda: executions.time_by_cause(comparison(MANY, layered()), share=True, width=6.2),
     "gantt, one kernel": lambda: executions.gantt(ONE),
     "gantt, 500 kernels": lambda: executions.gantt(MANY),
     "gantt, numbers": lambda: executions.gantt(NUMBERED),

@@ -96,6 +96,7 @@ PICTURES = {
     **{name: lambda mapping=mapping: mapping_picture(mapping, "X1 (eager)") for name, mapping in MAPPINGS.items()},
     "titled": lambda: mapping_picture(MAPPINGS["folds, decode"], "TPU-v5e", "One row a fold leaves the array waiting " * 3),
     "five": lambda: mapping_pictures(five()),
+    **{f"one, narrow, {i}": lambda i=i: mapping_pictures(five()[i : i + 1], width=6.2) for i in range(5)},
     "six": lambda: mapping_pictures(Comparison(five()[0].plan.graph, tuple(five()), {"T4 (eager)": LONG})),
     **{
         f"small, {i}": lambda i=i: mapping_pictures([run_of(kernel("mm", one)) for one in list(MAPPINGS.values())[i : i + 8]])
