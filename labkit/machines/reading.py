@@ -67,6 +67,9 @@ def remedy(run: Run) -> str:
         return f"{count}: more work in each (a larger batch) or recording them once and replaying them would help"
     return {
         "vector unit": "fewer elementwise passes, or a narrower dtype in them, would help",
+        "weight load": "weights wait on their way into the units: more rows for each (a larger batch, more tokens) would help",
+        "fabric": "words travel between cores: larger products (a larger batch, more tokens), or fewer cores for each, would help",
+        "links": "devices wait for each other's results: fewer of them, a faster link, or more work in each (a larger batch) would help",
         "on-chip memory": "larger tiles, which are read less often from on-chip memory, would help",
         "fill": "the units wait for pipelines to fill: longer streams (a larger batch, more tokens) would help",
         "latency": "kernels wait for chains of dependent accesses: more independent work in each, such as a larger batch, would help",

@@ -11,6 +11,7 @@ from labkit.machines import MachineSpec, compare, machine
 from labkit.machines.comparison import Comparison
 from labkit.machines.kernel import CAUSES, KernelCost, Term
 from labkit.machines.plan import Kernel, Plan, Run
+from labkit.machines.reading import reading
 from labkit.plots import blocks, executions
 from labkit.plots import gantt as gantt_module
 from labkit.plots.causes import percent, spread
@@ -305,3 +306,9 @@ def test_a_collective_is_named_by_what_it_does_and_not_by_the_product_before_it(
     run = machine("A100-80", devices=2).estimate(workload("tiny", "decode", tokens=16, dtype="bfloat16"))
     names = [bar.name for bar in block(run)[0]]
     assert names.count("all_reduce") == 2 and names.count("o_proj") == names.count("down_proj") == 1
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_whatever_binds_a_run_its_reading_says_it_and_what_would_help(cause):
+    said = reading(run_of(kernel(0, term(cause, 10, overlaps=False))))
+    assert f"100% of 10 us is {cause}" in said and "would help" in said
