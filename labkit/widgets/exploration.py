@@ -31,7 +31,7 @@ class Choice:
     model, phase, batch, tokens, dtype  as for `labkit.graph.workloads.workload`.
     machine   the product that is looked at, by any name that `labkit.machines.spec` knows, or "host"; it is compared in any case.
     machines  products that are compared.
-    weights, devices, check_memory  as for `labkit.machines.compare` and `labkit.machines.machine`.
+    weights, devices, check_memory  as for `labkit.machines.compare` and `labkit.machines.machine`; devices None: as many as that gives by itself.
 
     Raises ValueError listing what exists for an unknown product. The rest is checked where it is used: by `explore`.
     """
@@ -44,7 +44,7 @@ class Choice:
     machine: str = ""
     machines: tuple[str, ...] = ()
     weights: str | None = None
-    devices: int = 1
+    devices: int | None = None
     check_memory: bool = True
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class Choice:
     def __str__(self) -> str:
         length = f"{self.tokens} tokens each" if self.phase == "prefill" else f"{self.tokens} tokens in the cache"
         more = [f"weights stored as {self.weights}"] if self.weights else []
-        more += [f"{self.devices} devices"] if self.devices != 1 else []
+        more += [f"{self.devices} devices"] if self.devices else []
         more += [] if self.check_memory else ["priced as if it fitted"]
         return ", ".join([f"{self.model} {self.phase}", f"batch {self.batch}", length, self.dtype, *more])
 
@@ -127,17 +127,21 @@ def explore(choice: Choice) -> Exploration:
 
     graph = workload(choice.model, choice.phase, batch=choice.batch, tokens=choice.tokens, dtype=choice.dtype)
     made, without = {}, {}
+    many = {"devices": choice.devices} if choice.devices else {}  # else as many as the product's model takes
     for product in choice.machines:
         try:
-            made[product] = machine(product, devices=choice.devices)
+            made[product] = machine(product, **many)
         except (ValueError, ModuleNotFoundError) as error:  # no execution model, or no link between several
             without[product] = str(error)
     found = Comparison(graph, (), {})
     if made:
         found = compare(graph, made.values(), weights=choice.weights, check_memory=choice.check_memory)
     comparison = Comparison(graph, found.runs, {**found.refused, **without})
-    name = made[choice.machine].name if choice.machine in made else choice.machine
-    looked_at = next((run for run in found.runs if run.plan.machine == name), None)
+    chosen = made.get(choice.machine)
+    name = chosen.name if chosen else choice.machine
+    looked_at = next(
+        (run for run in found.runs if chosen and run.plan.spec.key == chosen.spec.key), None
+    )  # a run's name may count devices
     sentence = reading(looked_at) if looked_at else f"{name} cannot run this: {comparison.refused[name].rstrip('.')}."
     time, shares = _times(comparison)
     mapping, no_mapping = _mapping(looked_at)
@@ -166,7 +170,7 @@ def _held(run: Run, choice: Choice) -> str:
     held = f"{amount(plan.weight_bytes, 'B')} + {amount(plan.cache_bytes, 'B')}"
     if plan.capacity_bytes == float("inf"):
         return f"{held}; memory not recorded"
-    each = " on each" if choice.devices > 1 else ""
+    each = f", in each of {plan.graph.devices} shares" if plan.graph.devices > 1 else ""
     return f"{'yes' if choice.check_memory else 'not checked'}: {held} of {amount(plan.capacity_bytes, 'B')}{each}"
 
 

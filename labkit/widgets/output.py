@@ -60,7 +60,7 @@ def explorer(
     dtype: str = Choice.dtype,
     machine: str = "",
     weights: str | None = None,
-    devices: int = 1,
+    devices: int | None = None,
     check_memory: bool = True,
 ) -> Explorer:
     """The landscape explorer: what one model costs on several machines, in modelled time, and how it lies on one of them.
@@ -68,7 +68,7 @@ def explorer(
     machines  compared at first; none: one product of each system (`labkit.machines.default_products`).
     machine   looked at first; none: the first of them.
     model, phase, batch, tokens, dtype  at first; all of these can be changed on the controls.
-    weights, devices, check_memory      of all comparisons: how weights are stored, how many of each product, and whether what does not fit is priced.
+    weights, devices, check_memory      of all comparisons: how weights are stored, how many of each product (None: its default), and whether what does not fit is priced.
 
     Raises ValueError, naming what exists, for an argument that is none of these.
     """

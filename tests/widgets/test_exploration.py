@@ -64,7 +64,7 @@ def test_what_does_not_fit_says_what_would():
     priced = explore(Choice("llama-2-70b", machine="A100-80", machines=("A100-80",), check_memory=False))
     assert priced.rows[0][HELD].startswith("not checked: 138 GB")
     four = explore(Choice("llama-2-70b", machine="A100-80", machines=("A100-80",), devices=4))
-    assert four.rows[0][HELD].endswith("of 80 GB on each")
+    assert four.rows[0][HELD].endswith("of 80 GB, in each of 4 shares") and "4 devices" in str(four.choice)
 
 
 def test_a_machine_without_a_model_has_a_row_with_the_reason(monkeypatch):
