@@ -32,11 +32,13 @@ class Layered:
     tensor(kernels, graph, weight_bytes) -> int        devices of a group, which share every layer
     held(kernels, stack, stored, cached) -> float      bytes that have to be on the devices of a group and stage
     between(kernels, bytes, stages) -> terms           of handing activations on from stage to stage
+    tables  a table that is gathered from is divided over a group as well, and not on every device of it
     """
 
     tensor: Callable
     held: Callable
     between: Callable
+    tables: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def in_layers(
         raise ValueError(f"devices = {devices}: expected a multiple of {tensor}, as many as share a layer here")
     part = shard(graph, tensor) if tensor > graph.devices else graph
     stored, cached = stored_bytes(part, weight_bytes)
+    if layered.tables:
+        stored -= round(_table_bytes(part) * (1 - 1 / tensor))
     held = layered.held(kernels, stack, stored, cached)
     fewest = max(ceil(held / capacity), 1)
     stages = devices // tensor if devices else fewest
@@ -128,6 +132,11 @@ def _enough(graph: OpGraph, spec: MachineSpec, link, devices: int, weight_bytes:
         if count > devices and sum(stored_bytes(shard(graph, count), weight_bytes)) <= capacity:
             return f"{count} of them, each with a part of the model ({how.format(count)})"
     return f"no number of them up to {most}: what cannot be divided, such as an embedding table, is on every one"
+
+
+def _table_bytes(graph: OpGraph) -> int:
+    """Of tables that are gathered from, which lie whole on every device that shares the graph."""
+    return sum(s.nbytes for s in graph.by_role("weight") if not s.producer and not s.alias_of and _is_table(graph, s.name))
 
 
 def _is_table(graph: OpGraph, name: str) -> bool:

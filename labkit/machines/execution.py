@@ -35,6 +35,7 @@ class ExecutionModel:
     configured(kernels, seconds, stored, stages) -> (kernels, notes)  a choice for a whole graph; seconds(kernels) prices it.
     stream(kernels, stack, weight_bytes)  terms of a kernel that reads so many bytes of weights.
     look      where a roofline is the wrong picture: what to look at instead.
+    collective(kernels, operator, bytes, devices) -> KernelCost  of an all_reduce or all_gather; None: the link's closed form.
     """
 
     system: str
@@ -47,6 +48,7 @@ class ExecutionModel:
     configured: Callable | None = None
     stream: Callable | None = None
     look: str = ""
+    collective: Callable | None = None
 
 
 _MODELS: dict[str, ExecutionModel] = {}
@@ -204,6 +206,9 @@ class Machine:
 
     def _collective(self, group: fusion.Group) -> KernelCost:
         size, among = float(sum(group.writes.values())), group_size(group.anchor)
+        if self.model.collective is not None:
+            gathers = group.anchor.operator != "all_reduce"
+            return self.model.collective(self.kernels, "all_gather" if gathers else "all_reduce", size, among)
         link = self._link()
         return link.all_reduce(size, among) if group.anchor.operator == "all_reduce" else link.all_gather(size, among)
 
