@@ -56,8 +56,8 @@ def add_arguments(parser) -> None:
         "--devices",
         type=int,
         metavar="N",
-        default=1,
-        help="how many of each product run the model together, every layer divided over them (default: 1)",
+        help="how many of each product run the model together, every layer divided over them (default: 1, or where layers lie on groups of devices "
+        "one after another, as many as the model needs)",
     )
     parser.add_argument("--ignore-memory", action="store_true", help="price a model that does not fit as if it did")
     parser.add_argument("--plan", action="store_true", help="print every machine's kernels, with the reasons")
@@ -74,6 +74,13 @@ def add_arguments(parser) -> None:
         const="",
         metavar="OP",
         help="say how an operator lies on each machine, and draw that one (no name: the largest of a layer)",
+    )
+    parser.add_argument(
+        "--schedule",
+        nargs="?",
+        const="",
+        metavar="OP",
+        help="print every instruction of an operator with its cycles, on machines that decide them beforehand (no name: the largest of a layer)",
     )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help="write compare.html, compare.json and a Chrome trace per machine there"
@@ -100,9 +107,11 @@ def main(args) -> int:
     from labkit.course import compare_report
 
     blocks = _blocks(found, layer)
-    lies = _lies(found, args.map)
+    lies, schedules = _lies(found, args.map), _schedules(found, args.schedule)
     lost = compare_report.losses(found, able) if args.unsupported else []
     compare_report.show(console(), found, args, notes=notes, lost=lost, blocks=blocks if args.layer is not None else {}, lies=lies)
+    for text in schedules:
+        print(text)
     if args.out is not None:
         pages = compare_report.write(args.out, found, able, args, machines, layer=layer, lost=lost, op=args.map or None)
         print(f"Written: {pages[0]}, and beside it {', '.join(page.name for page in pages[1:])}")
@@ -144,7 +153,25 @@ def _lies(found, op: str | None) -> list[str]:
         raise CommandError(f"--map {op}: {error}", 2) from None
 
 
-def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) -> tuple[list, list[str]]:
+def _schedules(found, op: str | None) -> list[str]:
+    """The texts of --schedule; none without it."""
+    from labkit.machines.mapping import StreamSchedule
+    from labkit.plots.mappings import largest_operator
+
+    if op is None:
+        return []
+    exact = [run for run in found.runs if any(isinstance(kernel.cost.mapping, StreamSchedule) for kernel in run.plan.kernels)]
+    if not exact:
+        raise CommandError(
+            "--schedule: no machine here decides the cycles of its instructions beforehand; --on Groq-LPU-v1 does", 2
+        )
+    try:
+        return [run.plan.schedule(op or largest_operator(exact)) for run in exact]
+    except ValueError as error:
+        raise CommandError(f"--schedule {op}: {error}", 2) from None
+
+
+def chosen(names: list[str] | None, stacks: list[str] | None, devices: int | None = None) -> tuple[list, list[str]]:
     """(machines, what the reader should know). A product without a known link is shown alone.
 
     Raises ValueError for an unknown product, a stack that none of them has, and more devices than a link joins.
@@ -163,8 +190,12 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int = 1) 
             return alone
 
     def told(found: list) -> list[str]:
-        several = any(one.devices > 1 for one in found)
-        each = [f"Where {devices} devices run the model, bytes, FLOPs and kernels are those of one of them."] if several else []
+        several = any((one.devices or 2) > 1 for one in found)
+        each = (
+            [f"Where {devices or 'several'} devices run the model, bytes, FLOPs and kernels are those of one of them."]
+            if several
+            else []
+        )
         return [*dict.fromkeys(notes), *each]
 
     products = {machine(name).name: name for name in names or default_products()}  # a product under two names is one

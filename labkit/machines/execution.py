@@ -53,7 +53,7 @@ class ExecutionModel:
 
 _MODELS: dict[str, ExecutionModel] = {}
 _MODULES = {"gpu": "labkit.machines.gpu.machine", "tpu": "labkit.machines.tpu.machine", "cpu": "labkit.machines.cpu",
-    "cerebras": "labkit.machines.cerebras.machine", "spyre": "labkit.machines.spyre.machine",
+    "cerebras": "labkit.machines.cerebras.machine", "groq": "labkit.machines.groq.machine", "spyre": "labkit.machines.spyre.machine",
 }  # fmt: skip
 
 

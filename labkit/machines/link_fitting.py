@@ -25,6 +25,9 @@ STATED = {
     "link_share.tpu": (0.9, "1", "share of the nominal one-way bandwidth of the ICI", "scaling book: 4.5e10 B/s for each of the four one-way links of a v5e whose page prints 400 GB/s both ways: 180 of 200"),
     "step_s.tpu": (1e-6, "s", "one exchange between neighbouring chips", "order of magnitude of a hop of the ICI (scaling book, recalled; no row checks it)"),
     "joined.tpu": (256.0, "1", "chips that the links join: the smallest torus of a generation in the catalogue", "data/machines: 2D torus 16x16 (256 chips) of v2, v5e and v6e; the others have more"),
+    "link_share.groq": (0.4375, "1", "share of a chip's nominal one-way bandwidth that leads to the other chips of its node", "7 of 16 links, one to each other chip (Abts et al., ISCA 2022, recalled); raw, no row checks it"),
+    "step_s.groq": (1.05e-6, "s", "one exchange between chips of a node, transfers excluded", "half of the 2.1 us of TSP-allreduce-8, taken as two exchanges; reported second-hand, size not stated"),
+    "joined.groq": (8.0, "1", "chips of a node, in which every one has a link to every other", "data/machines/groq-lpu-v1.toml: 8 chips per node"),
 }  # fmt: skip
 LOWEST_S, HIGHEST_S, ROUNDS = 1e-6, 60e-6, 40
 

@@ -5,7 +5,8 @@ Every execution model puts one of these on its `KernelCost`; `labkit.plots.mappi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -95,26 +96,40 @@ class Rectangle:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One entry of a static schedule. unit: functional slice ("MEM W3", "MXM W0", "VXM", "SXM E", "C2C"); start, cycles from the kernel's start;
-    streams: how many 320-byte streams it drives; what: words."""
+    """One entry of a static schedule. unit: functional slice ("MEM W3 read", "MXM W0", "VXM", "SXM E", "C2C"); start, cycles from the kernel's start;
+    streams: how many 320-byte streams it drives; what: words.
+
+    repeats, every  it is issued so many times, so many cycles apart. delay: functional delay, cycles from an operand to its result.
+    to  units that take the result off its streams.
+    """
 
     unit: str
     start: int
     cycles: int
     streams: int
     what: str
+    repeats: int = 1
+    every: int = 0
+    delay: int = 0
+    to: tuple[str, ...] = ()
 
     @property
     def end(self) -> int:
-        """Cycle after the last."""
-        return self.start + self.cycles
+        """Cycle after the last, of all repeats."""
+        return self.start + (self.repeats - 1) * self.every + self.cycles
+
+    def each(self) -> Iterator[Instruction]:
+        """One entry for every issue."""
+        for i in range(self.repeats):
+            yield replace(self, start=self.start + i * self.every, repeats=1, every=0)
 
 
 @dataclass(frozen=True)
 class StreamSchedule:
     """An LPU: instructions of one chip, all chips of the group alike, with exact cycles.
 
-    tile  (k, n) of weights in one matrix plane or pair; tiles: of this chip; rows streamed through each.
+    tile  (k, n) of weights in one matrix plane or pair, (0, 0) where no matrix unit works; tiles: of this chip; rows streamed through each.
+    drain cycles after the last issue, until the last part of a vector is through.
     """
 
     m: int
@@ -125,11 +140,40 @@ class StreamSchedule:
     rows: int
     chips: int
     instructions: tuple[Instruction, ...]
+    drain: int = 0
 
     @property
     def cycles(self) -> int:
         """When the last instruction ends."""
-        return max(instruction.end for instruction in self.instructions)
+        return max(instruction.end for instruction in self.instructions) + self.drain
+
+    def each(self) -> StreamSchedule:
+        """The same with an entry for every issue."""
+        if all(one.repeats == 1 for one in self.instructions):
+            return self
+        return replace(self, instructions=tuple(issue for one in self.instructions for issue in one.each()))
+
+    def listing(self) -> str:
+        """The schedule as text, in the order of first cycles: the same bytes for the same schedule."""
+        head = ("first", "last", "times", "every", "unit", "streams", "delay", "to", "what")
+        ordered = sorted(self.instructions, key=lambda one: (one.start, one.end, one.unit, one.what))
+        rows = [
+            (str(one.start), str(one.end - 1), str(one.repeats), str(one.every) if one.repeats > 1 else "", one.unit, str(one.streams), str(one.delay),
+            ", ".join(one.to), one.what)
+            for one in ordered
+        ]  # fmt: skip
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        right = ("first", "last", "times", "every", "streams", "delay")
+        lines = [
+            "  ".join(
+                cell.rjust(width) if name in right else cell.ljust(width)
+                for name, cell, width in zip(head, row, widths, strict=True)
+            ).rstrip()
+            for row in (head, *rows)
+        ]
+        chips = f" on each of {self.chips} chips" if self.chips > 1 else ""
+        drained = f", and {self.drain} until the last superlane is through" if self.drain else ""
+        return "\n".join([f"{self.cycles} cycles{chips}: {self.cycles - self.drain} of issues{drained}", *lines, ""])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from labkit.graph.spec import OpGraph
 from labkit.machines.kernel import CAUSES, KernelCost
 from labkit.machines.machine_spec import MachineSpec
+from labkit.machines.mapping import StreamSchedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +101,7 @@ class Plan:
         """Why an operator or kernel is as it is: fused, padded, split, refused, or free. Raises ValueError with near names."""
         if name in self.free:
             return f"{name}: no kernel. {self.free[name][0].upper()}{self.free[name][1:]}."
-        kernel = self.by_op.get(name) or next((k for k in self.kernels if k.name == name), None)
-        if kernel is None:
-            import difflib
-
-            near = difflib.get_close_matches(name, [*self.by_op, *self.free], n=4, cutoff=0.4)
-            raise ValueError(f"no operator or kernel {name!r} in this plan; near it: {', '.join(near) or 'nothing'}")
+        kernel = self._named(name)
         times = f", {kernel.repeat} times" if kernel.repeat > 1 else ""
         lines = [
             f"{kernel.name} ({kernel.what}{times}, in {kernel.module or 'the top'}): {_time(kernel.cost.seconds)}, bound by {kernel.cost.bound}"
@@ -115,6 +111,27 @@ class Plan:
             beside = "beside the others" if term.overlaps else "adds"
             lines.append(f"  {_time(term.seconds)} {term.cause} ({beside}): {term.detail} [{term.source}]")
         return "\n".join(lines)
+
+    def schedule(self, name: str) -> str:
+        """Every instruction of an operator's or kernel's schedule with its cycles, where the machine has one: text, the same bytes each time.
+
+        Raises ValueError with near names, and for a kernel whose cycles are not decided beforehand.
+        """
+        if name in self.free:
+            raise ValueError(f"{name} has no schedule: {self.free[name]}")
+        kernel = self._named(name)
+        if not isinstance(kernel.cost.mapping, StreamSchedule):
+            raise ValueError(f"{kernel.name} has no schedule: on {self.machine} nobody decides its cycles beforehand")
+        return f"{kernel.name} ({kernel.label}) on {self.machine}, modelled: {kernel.cost.mapping.listing()}"
+
+    def _named(self, name: str) -> Kernel:
+        kernel = self.by_op.get(name) or next((k for k in self.kernels if k.name == name), None)
+        if kernel is None:
+            import difflib
+
+            near = difflib.get_close_matches(name, [*self.by_op, *self.free], n=4, cutoff=0.4)
+            raise ValueError(f"no operator or kernel {name!r} in this plan; near it: {', '.join(near) or 'nothing'}")
+        return kernel
 
     def rows(self) -> list[dict[str, object]]:
         """One row per kernel: the table."""

@@ -20,6 +20,8 @@ def form(mapping: Mapping) -> type | None:
 
 def shapes(mapping: Mapping) -> str:
     """The product, such as "A [512, 4096] x B [4096, 4096]"."""
+    if isinstance(mapping, StreamSchedule) and not mapping.tiles:
+        return f"{counted(mapping.m, 'row')} of {mapping.k:,}"
     times = f"{batch:,} products of " if (batch := getattr(mapping, "batch", 1)) > 1 else ""
     return f"{times}A [{mapping.m}, {mapping.k}] x B [{mapping.k}, {mapping.n}]"
 
@@ -58,9 +60,10 @@ def busy(instructions) -> int:
 def by_kind(mapping: StreamSchedule) -> dict[str, list[Instruction]]:
     """Instructions by functional slice, in the order of the chip's data: memory, matrix, switch, vector, links."""
     order = ("MEM", "MXM", "SXM", "VXM", "C2C")
-    kinds = dict.fromkeys(kind_of(i.unit) for i in mapping.instructions)
+    issues = mapping.each().instructions
+    kinds = dict.fromkeys(kind_of(i.unit) for i in issues)
     ordered = [*(k for k in order if k in kinds), *sorted(k for k in kinds if k not in order)]
-    return {kind: [i for i in mapping.instructions if kind_of(i.unit) == kind] for kind in ordered}
+    return {kind: [i for i in issues if kind_of(i.unit) == kind] for kind in ordered}
 
 
 def slots_used(mapping: Tiles) -> float:
@@ -188,7 +191,7 @@ def _schedule_sentence(s: StreamSchedule) -> str:
     chips = f" on each of {s.chips:,} chips" if s.chips > 1 else " on one chip"
     loads = ", weight loads included," if kind == "MXM" else ""
     return (
-        f"{counted(len(s.instructions), 'instruction')}{chips}, every start known: {counted(s.cycles, 'cycle')}; "
+        f"{counted(sum(i.repeats for i in s.instructions), 'instruction')}{chips}, every start known: {counted(s.cycles, 'cycle')}; "
         f"{unit} is busy{loads} in {percent(share[kind])} of them"
     )
 
@@ -196,7 +199,7 @@ def _schedule_sentence(s: StreamSchedule) -> str:
 def _schedule_numbers(s: StreamSchedule) -> list[Number]:
     found: list[Number] = [
         ("chips", s.chips, ""), ("rows of a weight tile", s.tile[0], "elements"), ("columns of a weight tile", s.tile[1], "elements"),
-        ("weight tiles of a chip", s.tiles, ""), ("rows through each tile", s.rows, ""), ("instructions of a chip", len(s.instructions), ""), ("cycles", s.cycles, "cycles"),
+        ("weight tiles of a chip", s.tiles, ""), ("rows through each tile", s.rows, ""), ("instructions of a chip", sum(i.repeats for i in s.instructions), ""), ("cycles", s.cycles, "cycles"),
     ]  # fmt: skip
     for kind, own in by_kind(s).items():
         found += [

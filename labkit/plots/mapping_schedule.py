@@ -36,6 +36,7 @@ class Window:
 
 def draw_schedule(canvas: Canvas, schedule: StreamSchedule, top: float, height: float) -> str:
     """A row per functional slice, bars from an instruction's first cycle to its last. Returns what is left out or drawn together."""
+    schedule = schedule.each()
     kinds = by_kind(schedule)
     shown = dict(list(kinds.items())[:_MOST_ROWS])
     windows = _windows(schedule, canvas.width - _LABEL - 3)
