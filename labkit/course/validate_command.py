@@ -11,7 +11,9 @@ from labkit.bench.units import format_seconds
 
 def add_arguments(parser) -> None:
     """The arguments of `labkit validate`."""
-    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help="gpu, tpu, cerebras; none: all that have an execution model")
+    parser.add_argument(
+        "systems", nargs="*", metavar="SYSTEM", help="gpu, tpu, cerebras, groq; none: all that have an execution model"
+    )
     parser.add_argument(
         "--refit",
         action="store_true",

@@ -97,7 +97,7 @@ class Rectangle:
 @dataclass(frozen=True)
 class Instruction:
     """One entry of a static schedule. unit: functional slice ("MEM W3 read", "MXM W0", "VXM", "SXM E", "C2C"); start, cycles from the kernel's start;
-    streams: how many 320-byte streams it drives; what: words.
+    streams: how many 320-byte streams it drives, or takes where it drives none; what: words.
 
     repeats, every  it is issued so many times, so many cycles apart. delay: functional delay, cycles from an operand to its result.
     to  units that take the result off its streams.

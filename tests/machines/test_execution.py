@@ -15,7 +15,7 @@ from labkit.graph import capture
 from labkit.graph.cost import cost_of
 from labkit.graph.resizing import Family, _numbers
 from labkit.graph.workloads import family, workload
-from labkit.machines import DoesNotFit, compare, fusion, host_spec, machine, spec
+from labkit.machines import DoesNotFit, MachineSpec, compare, fusion, host_spec, machine, spec
 from labkit.machines.timeline import calls
 
 MACHINES = ("A100-80", "TPU-v5e", "host")
@@ -224,9 +224,9 @@ def test_bad_input_names_what_was_given_and_what_exists(decode):
     with pytest.raises(ValueError, match=r"input input has the shape \[0, 4\], which holds nothing"):
         machine("H100").compile(empty)
     with pytest.raises(
-        ValueError, match="no execution model for groq products yet; there is one for cerebras, cpu, gpu, spyre, tpu"
+        ValueError, match="no execution model for npu products yet; there is one for cerebras, cpu, gpu, groq, spyre, tpu"
     ):
-        machine("Groq-LPU-v1")
+        machine(MachineSpec("N1", "An NPU", "npu", {}))
     with pytest.raises(ValueError, match="this plan is for H100"):
         machine("A100-80").run(machine("H100").compile(decode))
     with pytest.raises(ValueError, match="machines is empty"):

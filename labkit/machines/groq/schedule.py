@@ -130,14 +130,10 @@ class Program:
     def _spend(self, cause: str, cycles: int) -> None:
         self.spent[cause] = self.spent.get(cause, 0) + cycles
 
-    @property
-    def cycles(self) -> int:
-        """Of all parts, until the last superlane is through."""
-        return max(one.end for one in self.made) + SUPERLANES
-
     def schedule(self, m: int, k: int, n: int, tile=(0, 0), tiles: int = 0, rows: int = 0, chips: int = 1) -> StreamSchedule:
-        """The finished schedule."""
-        return StreamSchedule(m, k, n, tile, tiles, rows, chips, tuple(self.made), SUPERLANES)
+        """The finished schedule: its end is when the last superlane has what the last part wrote."""
+        issued = max(one.end for one in self.made)
+        return StreamSchedule(m, k, n, tile, tiles, rows, chips, tuple(self.made), max(self.now - issued, 0) + SUPERLANES)
 
     # -- matrix products --
 
@@ -210,7 +206,7 @@ class Program:
             for side in SIDES:
                 source = f"MEM {side}{last}-{last - count + 1} read"
                 self._add(source, out - d.read - last, form.fill, count, "read weights", d.read, ("VXM 8-15",), repeats, every)
-            self._add("VXM 8-15", out, form.fill, 2 * streams, "widen weights", d.vector, ports, repeats, every)
+            self._add("VXM 8-15", out, form.fill, streams, "widen weights", d.vector, ports, repeats, every)
         for port in ports:
             self._add(port, arrive, form.fill, streams, "load weights", repeats=repeats, every=every)
 
@@ -256,7 +252,7 @@ class Program:
         width = RESULT_STREAMS * lanes
         targets = tuple(f"MEM {side}3-{2 + width} write" for side in SIDES)
         words = "round" if chain == 1 else f"{chain} operations an element"
-        self._add(vector, at, cycles, SUM_STREAMS * form.arrays, words, delay, targets, repeats, every)
+        self._add(vector, at, cycles, width, words, delay, targets, repeats, every)
         for target in targets:
             self._add(target, at + delay + 3, cycles, width, "write results", d.write, (), repeats, every)
         self.now = at + delay + 3 + width - 1 + (repeats - 1) * every + cycles + d.write
@@ -298,7 +294,7 @@ class Program:
         delay = d.vector * max(min(chain, ALUS), 1)
         width = -(-writes // cycles)
         targets = tuple(f"MEM {side}1-{width} write" if width > 1 else f"MEM {side}1 write" for side in SIDES) if width else ()
-        self._add("VXM", at, cycles, max(west, 1), what or f"{chain} operations an element", delay, targets)
+        self._add("VXM", at, cycles, width, what or f"{chain} operations an element", delay, targets)
         for target in targets:
             self._add(target, at + delay + 1, cycles, width, "write results", d.write)
         self.now = at + delay + cycles + (width + d.write if width else 0)
@@ -306,15 +302,17 @@ class Program:
 
     def lanes(self, rows: int, what: str) -> None:
         """One number for each of `rows` rows out of the lanes of a vector, for all lanes: 16 rows at a time through the switch, a few times."""
-        d, cycles, begun = self.delays, -(-rows // 16), self.now
-        wide = min(rows, 16)
-        for _ in range(d.lane_trips):
-            self._add("VXM", self.now, cycles, wide, what, 4 * d.vector, ("SXM E",))
-            turned = self.now + 4 * d.vector + SHUFFLE
-            self._add("SXM E", turned, cycles, wide, "turn lanes", d.switch, ("VXM",))
-            self.now = turned + d.switch + SHUFFLE
-        self._add("VXM", self.now, cycles, wide, what, 4 * d.vector)
-        self.now += 4 * d.vector + cycles
+        d, begun, chain = self.delays, self.now, 4 * self.delays.vector
+        trip = chain + 2 * SHUFFLE + d.switch
+        # A stream does not wait: the first vectors come back when the last ones have left, at the earliest.
+        batches = -(-rows // (16 * trip))
+        cycles, wide = -(-rows // (16 * batches)), min(rows, 16)
+        every = d.lane_trips * trip + cycles
+        for start in range(self.now, self.now + d.lane_trips * trip, trip):
+            self._add("VXM", start, cycles, wide, what, chain, ("SXM E",), batches, every)
+            self._add("SXM E", start + chain + SHUFFLE, cycles, wide, "turn lanes", d.switch, ("VXM",), batches, every)
+        self._add("VXM", self.now + d.lane_trips * trip, cycles, wide, what, chain, (), batches, every)
+        self.now += batches * every + chain
         self._spend("latency", self.now - begun)
 
     def move(self, reads: int, writes: int, what: str) -> None:
@@ -338,14 +336,14 @@ class Program:
         last = 2 * ACTIVATIONS
         cycles = -(-vectors // ACTIVATIONS)
         source, near, far = f"MEM E{last}-{ACTIVATIONS + 1} read", f"MEM E{ACTIVATIONS}-1 write", f"MEM W1-{ACTIVATIONS} write"
-        self._add("MEM E1 read", t0, cycles, 1, "read indices", d.read, ("VXM",))
+        self._add("MEM E1 read", t0, cycles, 1, "read indices", d.read, ("VXM 0-7",))
         at = t0 + d.read + 1
-        self._add("VXM", at, cycles, 1, "addresses", d.vector, (source,))
+        self._add("VXM 0-7", at, cycles, 1, "addresses", d.vector, (source,))
         fetched = at + d.vector + last
-        self._add(source, fetched, cycles, ACTIVATIONS, "read the rows", d.read, (near, "VXM"))
+        self._add(source, fetched, cycles, ACTIVATIONS, "read the rows", d.read, (near, "VXM 8-15"))
         back = fetched + d.read + last
         self._add(near, back - ACTIVATIONS, cycles, ACTIVATIONS, "write", d.write)
-        self._add("VXM", back, cycles, ACTIVATIONS, "pass on", d.vector, (far,))
+        self._add("VXM 8-15", back, cycles, ACTIVATIONS, "pass on", d.vector, (far,))
         self._add(far, back + d.vector + 1, cycles, ACTIVATIONS, "write", d.write)
         self.now = back + d.vector + ACTIVATIONS + cycles + d.write
         self._spend("on-chip memory", cycles)
@@ -368,7 +366,7 @@ class Program:
         at = came + distance("C2C E in", target)
         if add:
             self._add("MEM W3 read", at - d.read - 3, 1, 1, "read own", d.read, ("VXM",), vectors, each)
-            self._add("VXM", at, 1, links + 1, "add", d.vector * 3, ("MEM E3 write",), vectors, each)
+            self._add("VXM", at, 1, 1, "add", d.vector * 3, ("MEM E3 write",), vectors, each)
             at += d.vector * 3 + 3
             target = "MEM E3 write"
         self._add(target, at, 1, 1 if add else links, "write", d.write, (), vectors, each)

@@ -36,11 +36,11 @@ BARS = (
 
 ROW_BARS = {
     **{("gpu", cls): 0.15 for cls in ("softmax", "norm", "pointwise")}, ("gpu", "decode"): 0.20,
-    **{("cerebras", cls): 0.30 for cls in ("gemv", "decode", "prefill")}, ("cerebras", "decode-served"): 0.35,
+    **{("cerebras", cls): 0.30 for cls in ("gemv", "decode", "prefill")}, ("cerebras", "decode-served"): 0.35, ("groq", "decode-served"): 0.35,
 }  # fmt: skip
 """{(system, class): largest relative error of one row that needs no explanation}."""
 
-ONE_BY_ONE = ("cerebras",)
+ONE_BY_ONE = ("cerebras", "groq")
 """Systems whose few rows are all of one source or two: every one is shown, and no class is averaged."""
 
 

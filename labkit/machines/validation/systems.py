@@ -31,7 +31,8 @@ class Validated:
 
 MODULES = {
     "gpu": "labkit.machines.validation.gpu_rows", "tpu": "labkit.machines.validation.tpu_rows",
-    "cerebras": "labkit.machines.validation.cerebras_rows", "spyre": "labkit.machines.validation.spyre_rows",
+    "cerebras": "labkit.machines.validation.cerebras_rows", "groq": "labkit.machines.validation.groq_rows",
+    "spyre": "labkit.machines.validation.spyre_rows",
 }  # fmt: skip
 
 
