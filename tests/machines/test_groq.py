@@ -109,13 +109,18 @@ def test_streams_move_a_slice_a_cycle():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(1, 300), st.integers(1, 2000), st.integers(1, 3000), st.sampled_from(("float16", "int8")), st.integers(0, 20))
-def test_a_product_can_run_and_does_not_get_shorter(m, k, n, dtype, ops):
-    cost = CHIP.matmul(m, k, n, dtype, epilogue_flops=ops * m * n)
+@given(
+    st.integers(1, 300), st.integers(1, 2000), st.integers(1, 3000), st.sampled_from((("float16", None), ("float16", 0.5), ("int8", None))), st.integers(0, 20),
+    st.integers(0, 8), st.integers(1, 5),
+)  # fmt: skip
+def test_a_product_can_run_and_does_not_get_shorter(m, k, n, kind, ops, extra, batch):
+    dtype, stored = kind
+    own = {"weight_bytes_per_element": stored, "batch": batch}
+    cost = CHIP.matmul(m, k, n, dtype, epilogue_flops=ops * m * n * batch, epilogue_bytes=extra * m * n * batch, **own)
     assert verify(cost.mapping) >= len(cost.mapping.instructions)
     assert sum(term.seconds for term in cost.terms) == pytest.approx(cost.mapping.cycles / 900e6)
     for larger in ((m + 1, k, n), (m, k + 1, n), (m, k, n + 1)):
-        assert CHIP.matmul(*larger, dtype).mapping.cycles >= CHIP.matmul(m, k, n, dtype).mapping.cycles
+        assert CHIP.matmul(*larger, dtype, **own).mapping.cycles >= CHIP.matmul(m, k, n, dtype, **own).mapping.cycles
 
 
 @settings(deadline=None, max_examples=40)
