@@ -13,6 +13,7 @@ from pathlib import Path
 from labkit.course.cli import CommandError
 
 WIDTH = 100
+SEVERAL = "Where {} devices run the model, bytes, FLOPs and kernels are those of one of them."
 SLOW_S = 1.0
 """From how long on the capture of a model says what it does."""
 EXAMPLES = """examples:
@@ -106,6 +107,8 @@ def main(args) -> int:
         raise CommandError("\n".join(f"{name}: {as_options(why)}" for name, why in found.refused.items()), 2)
     from labkit.course import compare_report
 
+    if args.devices is None and any(run.plan.options["devices"] > 1 for run in found.runs):
+        notes.append(SEVERAL.format("several"))
     blocks = _blocks(found, layer)
     lies, schedules = _lies(found, args.map), _schedules(found, args.schedule)
     lost = compare_report.losses(found, able) if args.unsupported else []
@@ -190,12 +193,8 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int | Non
             return alone
 
     def told(found: list) -> list[str]:
-        several = any((one.devices or 2) > 1 for one in found)
-        each = (
-            [f"Where {devices or 'several'} devices run the model, bytes, FLOPs and kernels are those of one of them."]
-            if several
-            else []
-        )
+        several = any((one.devices or 1) > 1 for one in found)
+        each = [SEVERAL.format(devices)] if several else []
         return [*dict.fromkeys(notes), *each]
 
     products = {machine(name).name: name for name in names or default_products()}  # a product under two names is one
