@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,21 @@ class Instruction:
         """Cycle after the last, of all repeats."""
         return self.start + (self.repeats - 1) * self.every + self.cycles
 
-    def each(self) -> Iterator[Instruction]:
-        """One entry for every issue."""
-        for i in range(self.repeats):
-            yield replace(self, start=self.start + i * self.every, repeats=1, every=0)
+    def each(self, start: int = 0, end: float = inf) -> Iterator[Instruction]:
+        """One entry for every issue that is under way in cycles `start` to `end`."""
+        first, last = 0, self.repeats
+        if self.repeats > 1:
+            first = max((start - self.start - self.cycles) // self.every, 0)
+            last = min(self.repeats, int((min(end, self.end) - self.start) // self.every) + 1)
+        for i in range(first, last):
+            at = self.start + i * self.every
+            if at < end and at + self.cycles > start:
+                yield self if self.repeats == 1 else replace(self, start=at, repeats=1, every=0)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """(first cycle, cycle after the last) of every issue."""
+        for at in range(self.start, self.start + self.repeats * self.every, self.every) if self.repeats > 1 else (self.start,):
+            yield at, at + self.cycles
 
 
 @dataclass(frozen=True)
@@ -146,12 +158,6 @@ class StreamSchedule:
     def cycles(self) -> int:
         """When the last instruction ends."""
         return max(instruction.end for instruction in self.instructions) + self.drain
-
-    def each(self) -> StreamSchedule:
-        """The same with an entry for every issue."""
-        if all(one.repeats == 1 for one in self.instructions):
-            return self
-        return replace(self, instructions=tuple(issue for one in self.instructions for issue in one.each()))
 
     def listing(self) -> str:
         """The schedule as text, in the order of first cycles: the same bytes for the same schedule."""

@@ -44,11 +44,11 @@ def kind_of(unit: str) -> str:
 def union(instructions) -> list[tuple[int, int]]:
     """The stretches of cycles in which at least one of the instructions runs, ascending, apart."""
     found: list[list[int]] = []
-    for one in sorted(instructions, key=lambda i: (i.start, i.end)):
-        if found and one.start <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], one.end)
+    for start, end in sorted(span for one in instructions for span in one.spans()):
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], end)
         else:
-            found.append([one.start, one.end])
+            found.append([start, end])
     return [(start, end) for start, end in found if end > start]
 
 
@@ -60,10 +60,9 @@ def busy(instructions) -> int:
 def by_kind(mapping: StreamSchedule) -> dict[str, list[Instruction]]:
     """Instructions by functional slice, in the order of the chip's data: memory, matrix, switch, vector, links."""
     order = ("MEM", "MXM", "SXM", "VXM", "C2C")
-    issues = mapping.each().instructions
-    kinds = dict.fromkeys(kind_of(i.unit) for i in issues)
+    kinds = dict.fromkeys(kind_of(i.unit) for i in mapping.instructions)
     ordered = [*(k for k in order if k in kinds), *sorted(k for k in kinds if k not in order)]
-    return {kind: [i for i in issues if kind_of(i.unit) == kind] for kind in ordered}
+    return {kind: [i for i in mapping.instructions if kind_of(i.unit) == kind] for kind in ordered}
 
 
 def slots_used(mapping: Tiles) -> float:
@@ -204,7 +203,7 @@ def _schedule_numbers(s: StreamSchedule) -> list[Number]:
     for kind, own in by_kind(s).items():
         found += [
             (f"{kind}: units", len({i.unit for i in own}), ""),
-            (f"{kind}: instructions", len(own), ""),
+            (f"{kind}: instructions", sum(i.repeats for i in own), ""),
             (f"{kind}: first start", min(i.start for i in own), "cycle"),
             (f"{kind}: last end", max(i.end for i in own), "cycle"),
             (f"{kind}: cycles in which one runs", busy(own), "cycles"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import median
+from itertools import islice
 
 from labkit.machines.mapping import Instruction, StreamSchedule
 
@@ -36,7 +36,6 @@ class Window:
 
 def draw_schedule(canvas: Canvas, schedule: StreamSchedule, top: float, height: float) -> str:
     """A row per functional slice, bars from an instruction's first cycle to its last. Returns what is left out or drawn together."""
-    schedule = schedule.each()
     kinds = by_kind(schedule)
     shown = dict(list(kinds.items())[:_MOST_ROWS])
     windows = _windows(schedule, canvas.width - _LABEL - 3)
@@ -78,10 +77,10 @@ def draw_schedule(canvas: Canvas, schedule: StreamSchedule, top: float, height: 
 def _windows(s: StreamSchedule, width: float) -> tuple[Window, ...]:
     """All cycles where instructions stay readable, else the beginning and the end."""
     total = max(1, s.cycles)
-    typical = median(max(1, i.cycles) for i in s.instructions)
+    typical = _median([(max(1, i.cycles), i.repeats) for i in s.instructions])
     # One-cycle instructions are marks, never areas: a long schedule of them is read by its bars, not by its marks.
-    longer = [i.cycles for i in s.instructions if i.cycles > 1]
-    typical = max(typical, median(longer)) if longer else typical
+    longer = [(i.cycles, i.repeats) for i in s.instructions if i.cycles > 1]
+    typical = max(typical, _median(longer)) if longer else typical
     scale = width / total
     if typical * scale >= READABLE or total <= width / READABLE:
         return (Window(0, total, _LABEL, scale),)
@@ -96,6 +95,16 @@ def _windows(s: StreamSchedule, width: float) -> tuple[Window, ...]:
     return Window(0, first, _LABEL, scale), Window(total - last, total, _LABEL + first * scale + gap, scale)
 
 
+def _median(counted: list[tuple[int, int]]) -> float:
+    """Of values that occur several times each."""
+    ordered = sorted(counted)
+    total, passed, middle = sum(times for _, times in ordered), 0, []
+    for value, times in ordered:
+        middle += [value for place in ((total - 1) // 2, total // 2) if passed <= place < passed + times]
+        passed += times
+    return sum(middle) / 2
+
+
 def _lanes(canvas: Canvas, kind: str, own: list[Instruction], windows: tuple[Window, ...], y: float, height: float) -> list[str]:
     """The bars of a kind of unit: a lane for each unit, or one for all. Returns a remark on what is drawn together."""
     units = sorted({i.unit for i in own})
@@ -105,7 +114,7 @@ def _lanes(canvas: Canvas, kind: str, own: list[Instruction], windows: tuple[Win
     remark = [] if apart else [f"{counted(len(units), kind + ' unit')} in one row"]
     for number, lane in enumerate(lanes):
         for window in windows:
-            visible = [i for i in lane if i.start < window.end and i.end > window.start]
+            visible = [issue for i in lane for issue in i.each(window.start, window.end)]
             look = "work" if kind in ("MXM", "VXM") else "moves"
             if not apart or len(visible) > _MOST_BARS:
                 _merged(canvas, visible, window, y, high, look)
@@ -158,7 +167,14 @@ def _ticks(canvas: Canvas, kinds: dict[str, list[Instruction]], windows: tuple[W
     """Exact cycle numbers where there is room: the ends of the windows, then where a kind of unit begins and ends, then other edges. Returns their x."""
     wanted = [(cycle, window) for window in windows for cycle in (window.start, window.end)]
     edges = [edge for own in kinds.values() for edge in (min(i.start for i in own), max(i.end for i in own))]
-    edges += sorted({edge for own in kinds.values() for i in own[:200] for edge in (i.start, i.end)})[:400]
+    seen = [
+        i
+        for own in kinds.values()
+        for entry in own[:200]
+        for window in windows
+        for i in islice(entry.each(window.start, window.end), 200)
+    ]
+    edges += sorted({edge for i in seen for edge in (i.start, i.end)})[:400]
     wanted += [(edge, window) for edge in edges for window in windows if window.start < edge < window.end]
     taken: list[tuple[float, float]] = []
     found: dict[float, None] = {}

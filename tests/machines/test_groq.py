@@ -192,8 +192,12 @@ def test_a_product_that_is_shifted_by_a_cycle_is_refused():
 
 def test_what_repeats_is_one_entry():
     found = CHIP.matmul(2048, 4096, 14336, "float16").mapping
-    assert len(found.instructions) < 30 and len(found.each().instructions) > 10_000
-    assert found.each().cycles == found.cycles and verify(found) == len(found.each().instructions)
+    issues = [issue for one in found.instructions for issue in one.each()]
+    assert len(found.instructions) < 30 and len(issues) > 10_000 and verify(found) == len(issues)
+    assert replace(found, instructions=tuple(issues)).cycles == found.cycles
+    assert [(i.start, i.end) for i in issues] == [span for one in found.instructions for span in one.spans()]
+    within = [i for i in issues if i.start < 5000 and i.end > 4000]
+    assert within == [i for one in found.instructions for i in one.each(4000, 5000)]
 
 
 # -- never varies --

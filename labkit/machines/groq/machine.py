@@ -31,6 +31,7 @@ def configured(
     notes = (
         f"Groups of {kernels.group}: {'one node, in which every chip has a link to every other' if kernels.group > 1 else 'no layer is divided'}; group=1 to 8 asks for another.",
         "Kernels run one after another: a compiler would load the next kernel's first weights during the last one's end, which is left out.",
+        "Weights and cache are counted against the SRAM; activations and instructions, which lie in it too, are not.",
     )
     if stages > 1:
         notes += (
