@@ -56,9 +56,10 @@ def draw_schedule(canvas: Canvas, schedule: StreamSchedule, top: float, height: 
             "ground",
             facecolor="#fafafa",
             edgecolor="none",
+            zorder=0,
         )
     ticks = _ticks(canvas, shown, windows, bottom)
-    canvas.lines([((x, top), (x, bottom)) for x in ticks], GRID, 0.7)
+    canvas.lines([((x, top), (x, bottom)) for x in ticks], GRID, 0.7, zorder=0.5)  # under the bars: it would hide one of one cycle
     together: list[str] = []
     for i, (kind, own) in enumerate(shown.items()):
         y = top + i * row

@@ -373,3 +373,21 @@ def test_real_plans_in_one_picture():
     made = mapping_pictures(found)
     assert [form(panel.mapping) for panel in each] == [Tiles, Folds, None]
     assert op in made.alt and "has no mapping to draw" in made.alt
+
+
+def test_every_issue_of_one_cycle_is_seen_and_repeats_are_drawn_as_if_written_out():
+    """Their edges are ticks, whose lines lie under the bars and do not hide them."""
+    import io
+
+    from matplotlib.image import imread
+
+    issues = Instruction("SXM E", 94, 1, 1, "turn lanes", repeats=7, every=111)
+    apart = (Instruction("VXM", 0, 1, 1, "add"), *issues.each(), Instruction("VXM", 900, 20, 1, "add"))
+    drawn = mapping_picture(StreamSchedule(1, 1, 1, (1, 1), 1, 1, 1, apart))
+    pixels = imread(io.BytesIO(drawn.png))[..., :3]
+    red, green, blue = (pixels[..., i] for i in range(3))
+    orange = (red > 0.7) & (green < 0.5) & (blue < 0.3)
+    columns = orange[: pixels.shape[0] * 2 // 3].any(axis=0)  # above the legend
+    assert (columns[1:] & ~columns[:-1]).sum() == 7
+    entries = (apart[0], issues, apart[-1])
+    assert mapping_picture(StreamSchedule(1, 1, 1, (1, 1), 1, 1, 1, entries)).png == drawn.png

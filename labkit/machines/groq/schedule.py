@@ -294,7 +294,7 @@ class Program:
         delay = d.vector * max(min(chain, ALUS), 1)
         width = -(-writes // cycles)
         targets = tuple(f"MEM {side}1-{width} write" if width > 1 else f"MEM {side}1 write" for side in SIDES) if width else ()
-        self._add("VXM", at, cycles, width, what or f"{chain} operations an element", delay, targets)
+        self._add("VXM", at, cycles, width or max(west, 1), what or f"{chain} operations an element", delay, targets)
         for target in targets:
             self._add(target, at + delay + 1, cycles, width, "write results", d.write)
         self.now = at + delay + cycles + (width + d.write if width else 0)
