@@ -25,6 +25,7 @@ LEFT = {
     "All-Reduce": SOLVED,
     "any-to-any global SRAM access": "a bound of the design, without a transfer's size",
     "matrix multiply, small scale": "a ratio to another device, of a shape that is not printed",
+    "transformer encoder": "neither the length of the sequence nor the number format is in the text read, and no preset has BERT's dimensions",
     "compile time": "the time of the vendor's compiler, which is not modelled",
 }
 """Workload of a row that is not predicted -> why."""
