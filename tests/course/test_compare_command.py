@@ -52,7 +52,6 @@ def compare_args(*more):
         (("gpt-9",), "no preset 'gpt-9'; there are qwen2.5-0.5b"),
         (("tiny", "--on", "L40S"), "no product 'L40S'; there are T4, A100-40"),
         (("tiny", "--on", "A100"), "A100-40 or A100-80"),
-        (("tiny", "--on", "Spyre"), "no execution model for spyre"),
         (("tiny", "--on", "host", "--batch", "0"), "--batch 0: expected a whole number, 1 or more"),
         (("tiny", "--on", "host", "--tokens", "0"), "--tokens 0: expected"),
         (("tiny", "--on", "host", "--tokens", "999999"), "tiny takes sequences of up to"),
