@@ -80,7 +80,7 @@ def test_a_gemv_by_hand():
 
 def test_a_gemm_by_hand():
     c = shipped("cerebras")
-    cost = WaferKernels(spec("WSE-2"), grid=(100, 100)).matmul(1000, 2000, 3000, "float16")
+    cost = WaferKernels(spec("WSE-2"), stack="waferllm", grid=(100, 100)).matmul(1000, 2000, 3000, "float16")
     # Tiles of [10, 20] and [20, 30]: in each of 100 steps 200 vectors of 30, and 400 words passed on.
     work = 100 * 200 * (c["vector_cycles"] + 30 / c["macs_per_cycle"])
     fabric = 100 * (c["step_cycles"] + c["shift_cycles"] * (10 * 20 + 20 * 30) / 2)
@@ -88,7 +88,8 @@ def test_a_gemm_by_hand():
     assert (cost.mapping.algorithm, cost.mapping.steps, cost.mapping.hops) == ("MeshGEMM", 100, 200)
     assert cost.issued_flops == cost.useful_flops
     assert (
-        WaferKernels(spec("WSE-2"), grid=(100, 100)).matmul(1001, 2000, 3000, "float16").issued_flops > 1.09 * cost.issued_flops
+        WaferKernels(spec("WSE-2"), stack="waferllm", grid=(100, 100)).matmul(1001, 2000, 3000, "float16").issued_flops
+        > 1.09 * cost.issued_flops
     ), "padded"
 
 
@@ -100,6 +101,34 @@ def test_no_product_issues_less_than_it_needs_or_wins_by_more_rows(m, k, n, batc
     assert cost.issued_flops >= cost.useful_flops and all(term.seconds >= 0 for term in cost.terms)
     assert kernels.matmul(m, k, n, "float16", batch=batch + 1).seconds > cost.seconds
     assert ceil(k / side) <= cost.mapping.tile[1] * max(cost.mapping.steps, 1)
+
+
+def test_several_rows_are_added_up_as_many_at_a_time_as_a_pe_holds():
+    c = shipped("cerebras")
+    kernels = WaferKernels(spec("WSE-2"), grid=(100, 100))
+    cost = kernels.matmul(1000, 2000, 3000, "float16")
+    # 20 inner values and 30 columns: 100 B a row, so half of 48,000 B holds 240 rows: 5 times 200.
+    work = 5 * 600 * (c["vector_cycles"] + 200 / c["macs_per_cycle"])
+    sums = 5 * all_reduce(100, 200 * 30 // 2, c["stage_cycles"]).cycles
+    assert cost.seconds * CLOCK == pytest.approx(work + sums + 5 * c["task_cycles"])
+    assert (cost.mapping.tile, cost.mapping.steps) == ((200, 20, 30), 5) and "200 rows at a time, 5 times" in cost.decisions[0]
+    assert cost.issued_flops == cost.useful_flops
+    for m in (1, 2, 239, 240, 241, 999):  # no jump where the way of doing it changes
+        one, more = (kernels.matmul(rows, 2000, 3000, "float16").seconds for rows in (m, m + 1))
+        assert one <= more <= 2.1 * one
+
+
+def test_a_plan_says_that_its_prefill_is_not_what_was_timed():
+    graph = workload("llama-3.2-1b", "prefill", tokens=256, dtype="float16")
+    note = next(note for note in machine("WSE-3").compile(graph).notes if "no public row times" in note)
+    side = machine("WSE-3").compile(graph).kernels[5].cost.mapping.height
+    times = [machine("WSE-3", stack, grid=side).estimate(graph).seconds for stack in ("resident", "waferllm")]
+    assert f"{times[1] / times[0]:.1f} times as long" in note
+    assert not any("no public row times" in note for note in machine("WSE-3", "waferllm").compile(graph).notes)
+    one_row = workload("llama-3.2-1b", "decode", tokens=256, dtype="float16")
+    assert not any("no public row times" in note for note in machine("WSE-3").compile(one_row).notes), (
+        "one row goes the same way in both"
+    )
 
 
 def test_published_rows_lie_within_their_bounds_and_in_their_order():
@@ -170,5 +199,5 @@ def test_bad_input_is_named():
         WaferKernels(spec("WSE-3")).matmul(1, 0, 8, "float16")
     with pytest.raises(ValueError, match="WaferKernels prices wafers"):
         WaferKernels(spec("T4"))
-    with pytest.raises(ValueError, match="stack = 'eager': Cerebras WSE-3 has resident, streamed"):
+    with pytest.raises(ValueError, match="stack = 'eager': Cerebras WSE-3 has resident, waferllm, streamed"):
         machine("WSE-3", "eager")

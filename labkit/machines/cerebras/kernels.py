@@ -22,6 +22,8 @@ from labkit.machines.mapping import Rectangle
 WAFERLLM = "He et al., WaferLLM, OSDI 2025"
 WORD_BYTES = 4
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "float8": 1}
+ACTIVATION_SHARE = 0.5
+"""Part of a PE's memory for rows and their sums; the rest is for weights, code and buffers. Chosen: no source splits it."""
 LANES = {"WSE-2": 1.0, "WSE-3": 2.0}
 """Width of a PE's arithmetic against the WSE-2's, which the constants are fitted on: four 16-bit multiply-adds a cycle there, eight on the WSE-3
 (data/machines/wse-2.toml, wse-3.toml: peak_fp16)."""
@@ -79,9 +81,9 @@ class WaferKernels:
         """What one rectangle holds."""
         return self.grid[0] * self.grid[1] * self.pe_bytes
 
-    def on(self, grid: int | tuple[int, int]) -> WaferKernels:
-        """The same wafer with another rectangle."""
-        return WaferKernels(self.spec, self.constants, self.stack, grid)
+    def on(self, grid: int | tuple[int, int], stack: str | None = None) -> WaferKernels:
+        """The same wafer with another rectangle, and if it is given another stack."""
+        return WaferKernels(self.spec, self.constants, stack or self.stack, grid)
 
     # -- matrix products --
 
@@ -89,15 +91,14 @@ class WaferKernels:
         self, m: int, k: int, n: int, dtype, *, batch: int = 1, weight_bytes_per_element: float | None = None, epilogue_flops: float = 0,
         epilogue_bytes: float = 0,
     ) -> KernelCost:  # fmt: skip
-        """`batch` products [m, k] x [k, n], one after another on the rectangle. MeshGEMM, or where rows of C would leave rows of PEs idle the
-        faster of it and MeshGEMV, if a PE can hold what that needs."""
+        """`batch` products [m, k] x [k, n], one after another on the rectangle: MeshGEMM, or MeshGEMV with as many rows at a time as a PE can
+        hold. WaferLLM's code takes the first for several rows and the second for one; other stacks the faster."""
         _positive(m=m, k=k, n=n, batch=batch)
         size = self._size(dtype)
         stored = weight_bytes_per_element or size
-        ways = [self._gemm(m, k, n, size, stored)]
-        vectors = self._gemv(m, k, n, size, stored)
-        if m == 1 or (m < self.grid[0] and vectors.pe_bytes <= self.pe_bytes):
-            ways.append(vectors)
+        ways = [self._gemm(m, k, n, size, stored), self._gemv(m, k, n, size, stored)]
+        if self.stack == "waferllm":
+            ways = ways[1:] if m == 1 else ways[:1]
         way = min(ways, key=lambda way: sum(term.seconds for term in way.terms))
         terms = tuple(replace(term, seconds=term.seconds * batch) for term in way.terms)
         terms = (*terms, *self._epilogue(epilogue_flops), self._start())
@@ -108,7 +109,9 @@ class WaferKernels:
             )
         height, width = self.grid
         useful = 2.0 * batch * m * k * n
-        issued = 2.0 * batch * way.steps * prod(way.tile) * height * width
+        issued = (
+            2.0 * batch * way.steps * prod(way.tile) * height * width
+        )  # of padding too: the last rows are as many as the others
         placed = Rectangle(
             m, k, n, height, width, *self.wafer, way.name, way.tile, way.steps, way.hops, way.stages, way.tile[1] * way.tile[2] * stored, self.pe_bytes, self.regions
         )  # fmt: skip
@@ -125,21 +128,26 @@ class WaferKernels:
 
     def _gemv(self, m: int, k: int, n: int, size: float, stored: float) -> _Way:
         height, width = self.grid
-        tile = (m, ceil(k / height), ceil(n / width))
-        words = ceil(tile[0] * tile[2] * size / WORD_BYTES)
+        inner, columns = ceil(k / height), ceil(n / width)
+        weights = inner * columns * stored
+        most = max(int((self.pe_bytes * ACTIVATION_SHARE) // ((inner + columns) * size)), 1)
+        rows = min(m, most)
+        times = ceil(m / rows)
+        rows = ceil(m / times)
+        words = ceil(rows * columns * size / WORD_BYTES)
         sums = all_reduce(height, words, self.constants["stage_cycles"])
-        work = self._term(
-            "matrix unit",
-            self._multiply(tile, size),
-            f"{m * tile[1]:,} vectors of {tile[2]} multiply-adds in each PE",
-            "macs_per_cycle",
-        )
+        vectors = min(rows, columns) * inner
+        detail = f"{times * vectors:,} vectors of {max(rows, columns)} multiply-adds in each PE"
+        work = self._term("matrix unit", self._multiply((rows, inner, columns), size) * times, detail, "macs_per_cycle")
+        starts = (self._start(times - 1),) if times > 1 else ()
+        at_once = f", {rows} rows at a time, {times} times," if times > 1 else ""
         why = (
-            f"K over {height} rows of PEs, N over {width} columns: every PE multiplies its part of the vector with its part of the matrix, then the "
+            f"K over {height} rows of PEs, N over {width} columns{at_once}: every PE multiplies its part of the rows with its part of the matrix, then the "
             f"{height} partial sums of a column are added ({sums.name}: {sums.stages} additions one after another, {sums.hops} hops there and back)"
         )
-        held = tile[1] * tile[2] * stored + (m * tile[1] + m * tile[2]) * size
-        return _Way("MeshGEMV", (work, self._sums(sums, 1, height, words)), tile, 1, sums.hops, sums.stages, held, why)
+        held = weights + rows * (inner + columns) * size
+        terms = (work, self._sums(sums, times, height, words), *starts)
+        return _Way("MeshGEMV", terms, (rows, inner, columns), times, sums.hops, sums.stages, held, why)
 
     def _gemm(self, m: int, k: int, n: int, size: float, stored: float) -> _Way:
         height, width = self.grid
@@ -176,48 +184,50 @@ class WaferKernels:
         _positive(batch=batch, heads=heads, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, head_dim=head_dim)
         size = self._size(dtype)
         height, width = self.grid
-        stage = self.constants["stage_cycles"]
         elements = batch * heads * q_len * kv_len
-        depth = max(ceil(head_dim * heads / width), 1)
-        if q_len < height:
-            long = ceil(kv_len / height)
-            group = ceil(heads / kv_heads) * q_len
-            work = 2 * batch * self._multiply((group, ceil(head_dim * kv_heads / width), long), size)
-            words = max(ceil(batch * heads * q_len * kv_len / (height * width) * size / WORD_BYTES), 1)
-            sums = [
-                all_reduce(width // max(min(kv_heads, width), 1) or 1, words, stage),
-                all_reduce(height, batch * group, stage),
-                all_reduce(height, batch * group, stage),
-                all_reduce(height, batch * group * depth, stage),
-            ]
-            fabric = [
-                self._term(
-                    "fabric",
-                    sum(s.cycles for s in sums),
-                    f"scores, their maximum, their sum and the weighted values added over up to {height} PEs",
-                    "stage_cycles",
-                    False,
-                )
-            ]
-            how = "the cache lies spread over the rectangle: scores, maximum, sum and values are each added over it"
-        else:
-            tile = (ceil(q_len / height), depth, ceil(kv_len / height))
-            work = 2 * batch * height * self._multiply(tile, size)
-            each = self.constants["step_cycles"]
-            fabric = [self._term("fabric", 2 * batch * height * each, f"2 x {height} steps of two hops", "step_cycles", False)]
-            how = f"keys and values pass through {height} rows of PEs, each PE with {tile[0]} queries; columns are divided over the {heads} heads"
-        loops = ceil(5 * elements / (height * width)) / self.constants["macs_per_cycle"]
-        terms = [
-            self._term("matrix unit", work, "scores and weighted values", "macs_per_cycle"),
-            self._term(
-                "vector unit", loops, f"softmax: {5 * elements:,} operations over {height * width:,} PEs", "macs_per_cycle", False
-            ),
-            *fabric,
-            self._start(5),
+        ways = [
+            self._attend_in_steps(batch, heads, q_len, kv_len, head_dim, size),
+            self._attend_in_place(batch, heads, kv_heads, q_len, kv_len, head_dim, size),
         ]
+        if self.stack == "waferllm":
+            ways = ways[1:] if q_len == 1 else ways[:1]
+        work, fabric, how = min(ways, key=lambda way: way[0].seconds + way[1].seconds)
+        loops = ceil(5 * elements / (height * width)) / self.constants["macs_per_cycle"]
+        softmax = self._term(
+            "vector unit", loops, f"softmax: {5 * elements:,} operations over {height * width:,} PEs", "macs_per_cycle", False
+        )
         useful = 4.0 * batch * heads * q_len * kv_len * head_dim
         moved = {"sram": size * batch * head_dim * (2.0 * heads * q_len + 2.0 * kv_heads * kv_len)}
-        return KernelCost(tuple(terms), moved, useful, useful, (how,))
+        return KernelCost((work, softmax, fabric, self._start(5)), moved, useful, useful, (how,))
+
+    def _attend_in_place(self, batch, heads, kv_heads, q_len, kv_len, head_dim, size) -> tuple[Term, Term, str]:
+        height, width = self.grid
+        stage = self.constants["stage_cycles"]
+        depth = max(ceil(head_dim * heads / width), 1)
+        group = ceil(heads / kv_heads) * q_len
+        tile = (group, ceil(head_dim * kv_heads / width), ceil(kv_len / height))
+        work = self._term("matrix unit", 2 * batch * self._multiply(tile, size), "scores and weighted values", "macs_per_cycle")
+        words = max(ceil(batch * heads * q_len * kv_len / (height * width) * size / WORD_BYTES), 1)
+        sums = (
+            all_reduce(width // max(min(kv_heads, width), 1) or 1, words, stage),
+            all_reduce(height, batch * group, stage),
+            all_reduce(height, batch * group, stage),
+            all_reduce(height, batch * group * depth, stage),
+        )
+        detail = f"scores, their maximum, their sum and the weighted values added over up to {height} PEs"
+        fabric = self._term("fabric", sum(s.cycles for s in sums), detail, "stage_cycles", False)
+        return work, fabric, "the cache lies spread over the rectangle: scores, maximum, sum and values are each added over it"
+
+    def _attend_in_steps(self, batch, heads, q_len, kv_len, head_dim, size) -> tuple[Term, Term, str]:
+        height, width = self.grid
+        tile = (ceil(q_len / height), max(ceil(head_dim * heads / width), 1), ceil(kv_len / height))
+        work = self._term(
+            "matrix unit", 2 * batch * height * self._multiply(tile, size), "scores and weighted values", "macs_per_cycle"
+        )
+        each = self.constants["step_cycles"]
+        fabric = self._term("fabric", 2 * batch * height * each, f"2 x {batch * height:,} steps of two hops", "step_cycles", False)
+        how = f"keys and values pass through {height} rows of PEs, each PE with {tile[0]} queries; columns are divided over the {heads} heads"
+        return work, fabric, how
 
     # -- loops --
 

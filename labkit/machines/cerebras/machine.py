@@ -1,4 +1,9 @@
-"""Software of the wafer: weights resident on it, layers over as many wafers as they need; or one wafer, with weights streamed in."""
+"""Software of the wafer.
+
+resident  weights stay on it, layers over as many wafers as they need; of two algorithms for a product the faster
+waferllm  the same with WaferLLM's choice, which its public rows time: MeshGEMV for one row, MeshGEMM for more
+streamed  one wafer, whose weights come in for every pass
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ def configured(
 ) -> tuple[WaferKernels, tuple[str, ...]]:
     """The rectangle for a graph, and why: the fastest of those whose regions hold the program, by trying them (WaferLLM tunes it in the same way)."""
     if kernels.asked is not None:
-        return kernels, (f"Rectangles of {kernels.grid[0]} x {kernels.grid[1]} PEs, as asked.",)
+        return kernels, (f"Rectangles of {kernels.grid[0]} x {kernels.grid[1]} PEs, as asked.", *_unchecked(kernels, seconds))
     tried = [kernels.on(side) for side in range(SIDE_STEP, min(kernels.wafer) + 1, SIDE_STEP)]
     fitting = [k for k in tried if kernels.stack == "streamed" or k.regions * k.region_bytes * wafers >= stored] or tried[-1:]
     times = {k.grid[0]: seconds(k) for k in fitting}
@@ -38,7 +43,20 @@ def configured(
     words = f"Rectangles of {best.grid[0]} x {best.grid[1]} PEs, {best.regions} on a wafer of {best.wafer[0]} x {best.wafer[1]}: the fastest of {len(fitting)} that hold the program"
     if most > best.grid[0]:
         words += f"; {most} x {most} would be {times[most] / times[best.grid[0]]:.2f} times as slow: sums and steps cross more PEs, for less work in each"
-    return best, (f"{words}.",)
+    return best, (f"{words}.", *_unchecked(best, seconds))
+
+
+def _unchecked(kernels: WaferKernels, seconds: Callable[[WaferKernels], float]) -> tuple[str, ...]:
+    """What the reader should know of products with several rows, whose published times are of another algorithm."""
+    if kernels.stack == "waferllm":
+        return ()
+    ratio = seconds(kernels.on(kernels.grid, "waferllm")) / seconds(kernels)
+    if ratio < 1.05:
+        return ()
+    return (
+        f"Products of several rows are sums over PEs here, which no public row times. WaferLLM's way, MeshGEMM, which rows do time, would take "
+        f"{ratio:.1f} times as long on this rectangle (stack 'waferllm').",
+    )
 
 
 def fixed(kernels: WaferKernels, stack: str) -> tuple[Term, ...]:
@@ -78,6 +96,6 @@ LAYERS = Layered(tensor=lambda kernels, graph, weight_bytes: 1, held=_held, betw
 
 register(
     ExecutionModel(
-        "cerebras", WaferKernels, {"resident": PLACED, "streamed": PLACED}, launch, fixed, layered=LAYERS, configured=configured, stream=stream, look=LOOK
+        "cerebras", WaferKernels, {"resident": PLACED, "waferllm": PLACED, "streamed": PLACED}, launch, fixed, layered=LAYERS, configured=configured, stream=stream, look=LOOK
     )
 )  # fmt: skip
