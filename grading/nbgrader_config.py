@@ -6,7 +6,14 @@ nbgrader on the command line and Formgrader read the same copy, so the grades fo
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.preprocessors import Execute
 
-from labkit.course.preprocessors import ClearHiddenTestsOfTests, FeedbackOutputs, RemoveInstructorCells, SafeCsvExport, ScoresOnly
+from labkit.course.preprocessors import (
+    ClearHiddenTestsOfTests,
+    FeedbackOutputs,
+    RemoveInstructorCells,
+    SafeCsvExport,
+    ScoresOnly,
+    WithoutWidgetState,
+)
 
 c = get_config()  # noqa: F821 - nbgrader defines it
 
@@ -18,12 +25,9 @@ c.IgnorePattern.pattern = r"(?s).*"
 # Seconds per cell; `labkit grade --cell-timeout` overrides it.
 c.Execute.timeout = 60
 
-# A widget's saved state is shown by scripts from the network; without it, a page takes the picture and the table that the output carries too.
-c.Execute.store_widget_state = False
-
 # ScoresOnly stands between running and grading: nbgrader gives full points to NaN, negative, non-numeric and missing values.
 _chain = list(Autograde.autograde_preprocessors.default_args[0])
-_chain.insert(_chain.index(Execute) + 1, ScoresOnly)
+_chain[_chain.index(Execute) + 1 : _chain.index(Execute) + 1] = [WithoutWidgetState, ScoresOnly]
 c.Autograde.autograde_preprocessors = _chain
 
 # Instructor cells stay in source/ and never reach release/.

@@ -38,7 +38,12 @@ def main(argv: list[str]) -> int:
 
             nb_man.cell_start, nb_man.cell_complete = cell_start, cell_complete
             report("start", cells=[_label(cell, i) for i, cell in enumerate(nb_man.nb.cells)])
-            return super().execute_managed_notebook(nb_man, kernel_name, **options)
+            try:
+                return super().execute_managed_notebook(nb_man, kernel_name, **options)
+            finally:
+                # A page would show the state of widgets through scripts from the network; without it, the output's own picture and table. Taken out
+                # here: a client that is told to keep none loses what is printed into an Output widget, and stops (nbclient, output_widget.py).
+                nb_man.nb.metadata.pop("widgets", None)
 
     papermill_engines.register("labkit", Reporting)
     notebook = nbformat.read(job["notebook"], as_version=4)
@@ -48,7 +53,6 @@ def main(argv: list[str]) -> int:
         papermill.execute_notebook(
             notebook, job["output"], parameters=job["parameters"], engine_name="labkit", kernel_name=job["kernel"],
             progress_bar=False, cwd=job["work"], execution_timeout=job["cell_timeout"],
-            store_widget_state=False,  # a page would show it through scripts from the network; without it, the output's own picture and table
         )  # fmt: skip
     except papermill.PapermillExecutionError as error:
         report("end", outcome="cell failed", index=current["index"], text=f"{error.ename}: {error.evalue}")

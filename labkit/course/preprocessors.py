@@ -26,6 +26,15 @@ class RemoveInstructorCells(NbGraderPreprocessor):
         return nb, resources
 
 
+class WithoutWidgetState(NbGraderPreprocessor):
+    """After a submission has run: takes out the saved state of widgets, which a page would show through scripts from the network. Without it a page
+    takes the picture and the table that the output carries too."""
+
+    def preprocess(self, nb, resources):
+        nb.metadata.pop("widgets", None)
+        return nb, resources
+
+
 class ScoresOnly(NbGraderPreprocessor):
     """Before nbgrader reads the grades: a test cell earns what its Score says and nothing else.
 

@@ -13,6 +13,13 @@ from labkit.widgets.output import VIEW
 
 SOURCE = "from labkit.widgets import explorer\nexplorer(['A100-80', 'TPU-v5e'], model='tiny', tokens=64)"
 
+PRINTS = """import ipywidgets
+shown = ipywidgets.Output()
+display(shown)
+with shown:
+    print("into a widget")
+"""
+
 
 def made():
     return explorer(["A100-80", "TPU-v5e"], model="tiny", tokens=64)
@@ -52,7 +59,8 @@ def test_a_wrong_argument_is_raised():
 
 def notebook():
     nbformat = pytest.importorskip("nbformat")
-    cells = [nbformat.v4.new_code_cell(SOURCE, id="explorer")]
+    # The second cell prints into an Output widget, as a progress bar does: a client that keeps no state of widgets stops there.
+    cells = [nbformat.v4.new_code_cell(SOURCE, id="explorer"), nbformat.v4.new_code_cell(PRINTS, id="prints")]
     return nbformat.v4.new_notebook(
         cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     )
@@ -83,5 +91,8 @@ def test_feedback_shows_picture_and_table():
     from traitlets.config.loader import PyFileConfigLoader
 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(paths.repo_root() / "grading")).load_config()
-    executed, _ = preprocessors.Execute(config=config).preprocess(notebook(), {"metadata": {"path": str(Path.cwd())}})
+    executed, resources = preprocessors.Execute(config=config).preprocess(notebook(), {"metadata": {"path": str(Path.cwd())}})
+    after = config.Autograde.autograde_preprocessors
+    for made in after[after.index(preprocessors.Execute) + 1 :][:2]:
+        executed, resources = made(config=config).preprocess(executed, resources)
     assert shows_the_table(page_of(executed))
