@@ -89,6 +89,8 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
     if len(found) != 2:
         return False, f"this claim needs a pair of numbers {rule}", None
     a, b = found
+    needed = rule
+    rule = next((way for way in rule.ways if {a.quantity, b.quantity} == {way.quantity}), rule)
     wrong = [f"{n.id} is a {QUANTITIES[n.quantity]}" for n in found if n.quantity != rule.quantity]
     expected = {"": None, "own": {system}, "other": set(systems()) - {system}, "model": {"model"}}
     wrong += [
@@ -99,9 +101,9 @@ def _evidence(rule: EvidenceRule | None, system: str, given, numbers) -> tuple[b
     if not wrong and rule.of == rule.over == "own" and a.product != b.product:
         wrong = [f"{a.id} and {b.id} are of two products, {a.product or 'unnamed'} and {b.product or 'unnamed'}"]
     if wrong:
-        return False, f"{'; '.join(wrong)}. Needed: {rule}", None
+        return False, f"{'; '.join(wrong)}. Needed: {needed}", None
     ratio = a.value / b.value
     if ratio >= rule.least:
         return True, "", ratio
     turned = " Turned round, [b, a], it would be." if 1 / ratio >= rule.least and rule.of == rule.over else ""
-    return False, f"{a.id} ({a.kind}) over {b.id} ({b.kind}) is {ratio:.3g}. Needed: {rule}.{turned}", ratio
+    return False, f"{a.id} ({a.kind}) over {b.id} ({b.kind}) is {ratio:.3g}. Needed: {needed}.{turned}", ratio

@@ -91,7 +91,7 @@ class LandscapeMap:
     def fill(self, row_id: str, system: str, *, claim: str, reasoning: str = "", evidence=None) -> None:
         """Fills a cell and saves. evidence: None, an id, or a pair of ids (a, b) that means a / b.
 
-        Ids are those that `keep` gave, or `spec/PRODUCT/FIELD`, `published/ID`, `weights/PRESET/DTYPE`. Raises ValueError, naming what there is,
+        Ids are those that `keep` gave, or `spec/PRODUCT/FIELD`, `published/ID`, `weights/PRESET/DTYPE`, `run/...`. Raises ValueError, naming what there is,
         for an unknown row, system, claim or id, and changes nothing then. The same cell again goes on top of what it held.
         """
         where, system = row(row_id), checked_system(system)
@@ -137,9 +137,9 @@ class LandscapeMap:
         measured = hasattr(number, "median") and hasattr(number, "kind")
         if id is None:
             id = _default_id(number if measured else None, lab, label)
-        if not isinstance(id, str) or not id.strip() or id.split("/", 1)[0] in ("spec", "published", "weights"):
+        if not isinstance(id, str) or not id.strip() or id.split("/", 1)[0] in ("spec", "published", "weights", "run"):
             raise ValueError(
-                f"id {id!r}: expected a name of your own such as 'lab1/copy-here'; spec/, published/ and weights/ are looked up"
+                f"id {id!r}: expected a name of your own such as 'lab1/copy-here'; spec/, published/, weights/ and run/ are looked up"
             )
         if measured:
             if quantity != "s" or kind not in (None, number.kind):

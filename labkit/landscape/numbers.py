@@ -1,4 +1,4 @@
-"""Numbers that evidence points to, by id: a fact of a product, a published measurement, the weights of a model, or what a Map keeps itself."""
+"""Numbers that evidence points to, by id: a fact of a product, a published measurement, the weights of a model, a modelled run, or what a Map keeps itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PUBLISHED = {
 
 @dataclass(frozen=True)
 class Number:
-    """value in SI units of `quantity` (byte, byte/s, op/s, s, token/s, or share from 0 to 1). about: a system, "host" or "model".
+    """value in SI units of `quantity` (byte, byte/s, device, op/s, s, token/s, or share from 0 to 1). about: a system, "host" or "model".
 
     product: which product of the system, or "". label: conditions in words.
     """
@@ -61,6 +61,8 @@ class Number:
             return f"{self.value:.4g}"
         if self.quantity == "token/s":
             return f"{self.value:.4g} tokens/s"
+        if self.quantity == "device":
+            return f"{self.value:,.0f} device{'' if self.value == 1 else 's'}"
         unit = {"byte": "B", "byte/s": "B/s", "op/s": "OP/s"}[self.quantity]
         size, prefix = next(((s, x) for s, x in _PREFIXES if self.value >= s), (1.0, ""))
         return f"{self.value / size:.4g} {prefix}{unit}"
@@ -70,9 +72,10 @@ class Number:
 
 
 def number(id: str) -> Number:
-    """The number of an id that every computer can look up: `spec/PRODUCT/FIELD`, `published/ID` or `weights/PRESET/DTYPE`.
+    """The number of an id that every computer can look up: `spec/PRODUCT/FIELD`, `published/ID`, `weights/PRESET/DTYPE`, or
+    `run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT`, which is run in modelled time (a model's first run takes seconds).
 
-    Raises ValueError for any other id, an unknown product, field, row or preset, and a fact in words or in units that no evidence uses.
+    Raises ValueError for any other id, an unknown product, field, row or preset, a run that does not exist or fit, and a fact in words or in units that no evidence uses.
     """
     kind, _, rest = str(id).partition("/")
     if kind == "spec" and "/" in rest:
@@ -81,8 +84,32 @@ def number(id: str) -> Number:
         return _of_published(id, rest)
     if kind == "weights" and "/" in rest:
         return _of_weights(id, *rest.split("/", 1))
+    if kind == "run":
+        return _of_run(id)
     raise ValueError(
-        f"no number {id!r}: expected spec/PRODUCT/FIELD, published/ID, weights/PRESET/DTYPE, or an id that the Map keeps"
+        f"no number {id!r}: expected spec/PRODUCT/FIELD, published/ID, weights/PRESET/DTYPE, {RUN}, or an id that the Map keeps"
+    )
+
+
+RUN = "run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT"
+
+
+def _of_run(id: str) -> Number:
+    from labkit.machines.run_ids import WHAT, run_id
+
+    found, what = run_id(id)
+    spec = found.run().plan.spec
+    quantity, meaning = WHAT[what]
+    label = f"{meaning}: {found.phase} of {found.model}, batch {found.batch}, {found.tokens} tokens, {found.dtype}, on {spec.name} ({found.stack})"
+    return Number(
+        id,
+        found.value(what),
+        quantity,
+        "modelled",
+        spec.system,
+        label,
+        f"labkit's model of {spec.name}, run again for this id",
+        spec.key,
     )
 
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from labkit import paths
 
 QUANTITIES = {
-    "byte": "capacity (byte)", "byte/s": "bandwidth (byte/s)", "op/s": "rate of operations (op/s)", "s": "time (s)", "share": "share", "token/s": "rate of tokens (token/s)",
+    "byte": "capacity (byte)", "device": "number of devices", "byte/s": "bandwidth (byte/s)", "op/s": "rate of operations (op/s)", "s": "time (s)", "share": "share", "token/s": "rate of tokens (token/s)",
 }  # fmt: skip
 
 
@@ -24,19 +24,37 @@ SUBJECTS = {"": "", "own": "of this machine", "other": "of another of the system
 
 @dataclass(frozen=True)
 class EvidenceRule:
-    """What a pair of numbers (a, b) has to show: both measure `quantity`, a / b is at least `least`. of, over: what a and b are about, keys of SUBJECTS."""
+    """What a pair of numbers (a, b) has to show: both measure `quantity`, a / b is at least `least`. of, over: what a and b are about, keys of SUBJECTS.
+    otherwise: another rule that does as well, for numbers of another quantity."""
 
     quantity: str
     least: float
     of: str = ""
     over: str = ""
+    otherwise: EvidenceRule | None = None
+
+    @classmethod
+    def of_entries(cls, entries: Mapping | list[Mapping]) -> EvidenceRule:
+        """A rule from one entry of map.toml, or from a list of entries, any of which does."""
+        found = None
+        for entry in reversed([entries] if isinstance(entries, Mapping) else entries):
+            found = cls(**entry, otherwise=found)
+        if found is None:
+            raise ValueError("map.toml: an empty list of evidence")
+        return found
+
+    @property
+    def ways(self) -> tuple[EvidenceRule, ...]:
+        """This rule and those that do as well."""
+        return (self, *(self.otherwise.ways if self.otherwise else ()))
 
     def __str__(self) -> str:
         if self.of == self.over == "own":
             whose = " of one product of this machine"
         else:
             whose = "".join(f", {n} {SUBJECTS[who]}" for n, who in (("a", self.of), ("b", self.over)) if who)
-        return f"[a, b], each a {QUANTITIES[self.quantity]}{whose}, a at least {self.least:g} times b"
+        said = f"[a, b], each a {QUANTITIES[self.quantity]}{whose}, a at least {self.least:g} times b"
+        return f"{said}; or {self.otherwise}" if self.otherwise else said
 
 
 @dataclass(frozen=True)
@@ -61,9 +79,14 @@ def _data() -> dict:
 def _rows() -> Mapping[str, Row]:
     found = {}
     for name, entry in _data()["row"].items():
-        rules = {claim: EvidenceRule(**rule) for claim, rule in entry.get("evidence", {}).items()}
+        rules = {claim: EvidenceRule.of_entries(rule) for claim, rule in entry.get("evidence", {}).items()}
         unknown = set(rules) - set(entry["vocabulary"])
-        bad = [r for r in rules.values() if r.quantity not in QUANTITIES or not r.least > 0 or {r.of, r.over} - set(SUBJECTS)]
+        bad = [
+            r
+            for rule in rules.values()
+            for r in rule.ways
+            if r.quantity not in QUANTITIES or not r.least > 0 or {r.of, r.over} - set(SUBJECTS)
+        ]
         if unknown or bad:
             raise ValueError(f"map.toml: row {name}: evidence for unknown claims {sorted(unknown)} or with a bad rule {bad}")
         found[name] = Row(

@@ -171,6 +171,30 @@ def test_evidence_that_proves_nothing_is_told_why(evidence, said):
     assert verdict.claim_ok and not verdict.evidence_ok and said in verdict.message
 
 
+STREAMED, RESIDENT = (f"run/WSE-3/{stack}/llama-3.2-1b/decode/1x64/bfloat16/time" for stack in ("streamed", "resident"))
+
+
+def test_modelled_runs_prove_what_they_show_and_nothing_else(monkeypatch):
+    claim = {"claim": "bandwidth-needs-fit", "reasoning": "x"}
+    right = judge("key-trade-off", "cerebras", {**claim, "evidence": [STREAMED, RESIDENT]})
+    assert right.ok and right.ratio > 50
+    turned = judge("key-trade-off", "cerebras", {**claim, "evidence": [RESIDENT, STREAMED]})
+    assert not turned.evidence_ok and "(modelled)" in turned.message and "Turned round, [b, a], it would be" in turned.message
+    assert (
+        "a bandwidth (byte/s) of one product of this machine, a at least 1000 times b; or [a, b], each a time (s)" in turned.message
+    )
+    same = judge("key-trade-off", "cerebras", {**claim, "evidence": [RESIDENT, RESIDENT]})
+    assert not same.evidence_ok and "is 1. Needed" in same.message
+    mixed = judge("key-trade-off", "cerebras", {**claim, "evidence": [STREAMED, "spec/wse-3/offchip_bw"]})
+    assert not mixed.evidence_ok and "is a time (s)" in mixed.message
+    other = judge(
+        "key-trade-off", "cerebras", {**claim, "evidence": ["run/T4/eager/llama-3.2-1b/decode/1x64/float16/time", RESIDENT]}
+    )
+    assert not other.evidence_ok and "is about gpu, not cerebras" in other.message
+    missing = judge("key-trade-off", "cerebras", {**claim, "evidence": [STREAMED.replace("1x64", "1by64"), RESIDENT]})
+    assert not missing.evidence_ok and "should be the batch and the tokens" in missing.message
+
+
 @pytest.mark.parametrize(
     "cell, evidence, said",
     [

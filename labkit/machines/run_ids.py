@@ -1,0 +1,95 @@
+"""Ids of modelled runs: a number of one can be cited, and found again by anybody, by running it.
+
+    run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT      run/A100-80/compiled/llama-3.1-8b/decode/1x1024/bfloat16/time
+
+The same version of labkit gives the same number on every computer: nothing is timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from labkit.machines.kernel import CAUSES
+from labkit.machines.plan import Run
+from labkit.machines.reading import tokens_per_s
+
+WHAT = {
+    "time": ("s", "modelled time of one pass"),
+    "tokens-per-s": ("token/s", "tokens a second: taken in by prefill, written by decode"),
+    "devices": ("device", "devices that the model needs"),
+    "peak-share": ("share", "useful FLOPs over what the devices' dense peak allows in that time"),
+    **{f"share-of-{cause.replace(' ', '-')}": ("share", f"share of the time whose cause is {cause}") for cause in CAUSES},
+}
+"""{what an id can ask of a run: (quantity, meaning)}."""
+
+FORM = "run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT"
+
+
+@dataclass(frozen=True)
+class RunId:
+    """One pass of a preset on a product. Raises nothing by itself: `run` does, for what does not exist or does not fit."""
+
+    product: str
+    stack: str
+    model: str
+    phase: str
+    batch: int
+    tokens: int
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"run/{self.product}/{self.stack}/{self.model}/{self.phase}/{self.batch}x{self.tokens}/{self.dtype}"
+
+    def to(self, what: str) -> str:
+        """The id of one number of it. Raises ValueError for anything that is not in WHAT."""
+        if what not in WHAT:
+            raise ValueError(f"{what!r}: a run has {', '.join(WHAT)}")
+        return f"{self}/{what}"
+
+    def run(self) -> Run:
+        """The run, kept for the next time. Raises ValueError as `machine`, `workload` and `Machine.compile` do."""
+        return _run(self)
+
+    def value(self, what: str) -> float:
+        """One number of it, in SI units of WHAT's quantity. Raises ValueError for anything that is not in WHAT, and for a share that is zero."""
+        self.to(what)
+        run = self.run()
+        if what == "time":
+            return run.seconds
+        if what == "tokens-per-s":
+            return tokens_per_s(run, self.phase, self.batch, self.tokens)
+        if what == "devices":
+            return float(run.plan.options["devices"])
+        if what == "peak-share":
+            return run.useful_flops / (run.seconds * run.plan.spec.flops_per_s(self.dtype))
+        cause = next(c for c in CAUSES if what == f"share-of-{c.replace(' ', '-')}")
+        share = run.time_by_cause.get(cause, 0.0) / run.seconds
+        if not share:
+            raise ValueError(
+                f"{self}: no part of the time is {cause}; it has {', '.join(c for c, s in run.time_by_cause.items() if s)}"
+            )
+        return share
+
+
+def run_id(text: str) -> tuple[RunId, str]:
+    """(run, what) of an id. Raises ValueError that says which part is wrong."""
+    parts = str(text).split("/")
+    if len(parts) != 8 or parts[0] != "run":
+        raise ValueError(f"{text!r}: expected {FORM}")
+    sizes = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", parts[5])
+    if not sizes:
+        raise ValueError(f"{text!r}: {parts[5]!r} should be the batch and the tokens, such as 1x1024")
+    found = RunId(parts[1], parts[2], parts[3], parts[4], int(sizes[1]), int(sizes[2]), parts[6])
+    found.to(parts[7])
+    return found, parts[7]
+
+
+@functools.lru_cache(maxsize=64)
+def _run(id: RunId) -> Run:
+    from labkit.graph.workloads import workload
+    from labkit.machines.execution import machine
+
+    where = machine(id.product, id.stack)
+    return where.estimate(workload(id.model, id.phase, batch=id.batch, tokens=id.tokens, dtype=id.dtype))

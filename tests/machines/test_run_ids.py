@@ -1,0 +1,57 @@
+"""Ids of modelled runs: the same number as the run itself, and a message for every part that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.graph.workloads import workload
+from labkit.landscape import number
+from labkit.machines import machine
+from labkit.machines.run_ids import WHAT, RunId, run_id
+
+DECODE = RunId("A100-80", "compiled", "llama-3.2-1b", "decode", 2, 64, "bfloat16")
+
+
+def test_an_id_reads_back_and_its_numbers_are_the_runs():
+    run = machine("A100-80", "compiled").estimate(workload("llama-3.2-1b", "decode", batch=2, tokens=64))
+    for what, expected in {
+        "time": run.seconds, "tokens-per-s": 2 / run.seconds, "devices": 1, "share-of-off-chip-memory": run.time_by_cause["off-chip memory"] / run.seconds,
+        "peak-share": run.achieved_flops_per_s / 312e12,
+    }.items():  # fmt: skip
+        id = DECODE.to(what)
+        assert id == f"run/A100-80/compiled/llama-3.2-1b/decode/2x64/bfloat16/{what}" and run_id(id) == (DECODE, what)
+        found = number(id)
+        assert found.value == pytest.approx(expected) and (found.kind, found.about, found.product) == ("modelled", "gpu", "A100-80")
+        assert found.quantity == WHAT[what][0] and "llama-3.2-1b, batch 2, 64 tokens, bfloat16" in found.label
+    prefill = RunId("A100-80", "compiled", "llama-3.2-1b", "prefill", 2, 64, "bfloat16")
+    assert prefill.value("tokens-per-s") == pytest.approx(128 / prefill.value("time"))
+
+
+def test_as_many_devices_as_the_model_needs():
+    found = number("run/WSE-3/resident/llama-3.1-70b/decode/1x64/bfloat16/devices")
+    assert found.value == 4 and found.amount == "4 devices"
+    assert number(DECODE.to("devices")).amount == "1 device"
+
+
+@pytest.mark.parametrize(
+    ("id", "said"),
+    [
+        (
+            "run/A100-80/compiled/llama-3.2-1b/decode/2x64/bfloat16",
+            "expected run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT",
+        ),
+        (DECODE.to("time").replace("2x64", "64"), "'64' should be the batch and the tokens"),
+        (DECODE.to("time").replace("2x64", "0x64"), "'0x64' should be the batch and the tokens"),
+        (DECODE.to("time").replace("/time", "/seconds"), "'seconds': a run has time, tokens-per-s"),
+        (DECODE.to("time").replace("A100-80", "A1000"), "no product 'A1000'"),
+        (DECODE.to("time").replace("compiled", "xla"), "stack = 'xla': NVIDIA A100 SXM 80 GB has compiled"),
+        (DECODE.to("time").replace("llama-3.2-1b", "llama-9"), "llama-9"),
+        (DECODE.to("time").replace("decode", "training"), "phase = 'training'"),
+        (DECODE.to("time").replace("bfloat16", "int3"), "dtype = 'int3'"),
+        (DECODE.to("time").replace("llama-3.2-1b", "llama-3.1-70b"), "does not fit"),
+        (DECODE.to("share-of-fabric"), "no part of the time is fabric; it has "),
+    ],
+)
+def test_a_wrong_part_is_named(id, said):
+    with pytest.raises(ValueError, match=said):
+        number(id)
