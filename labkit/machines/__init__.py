@@ -12,7 +12,7 @@ _WHERE = {
     "Fact": "facts", "Claim": "facts", "MachineSpec": "machine_spec", "UnknownField": "machine_spec", "spec": "catalog", "specs": "catalog",
     "machine": "execution", "Machine": "execution", "DoesNotFit": "division", "compare": "comparison", "Comparison": "comparison", "Plan": "plan",
     "Run": "plan", "host_spec": "host", "Published": "measurements", "published": "measurements", "find": "measurements",
-    "default_products": "defaults", "modelled_products": "defaults",
+    "RunId": "run_ids", "run_id": "run_ids", "id_of": "run_ids", "default_products": "defaults", "modelled_products": "defaults",
 }  # fmt: skip
 __all__ = sorted(_WHERE)
 

@@ -2,6 +2,7 @@
 
     run/PRODUCT/STACK/MODEL/PHASE/BATCHxTOKENS/DTYPE/WHAT      run/A100-80/compiled/llama-3.1-8b/decode/1x1024/bfloat16/time
 
+PRODUCT may begin with a number of devices, as in 2xTPU-v5e; without one it is as many as the product's model takes by itself.
 The same version of labkit gives the same number on every computer: nothing is timed.
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from labkit.machines.division import DoesNotFit
 from labkit.machines.kernel import CAUSES
 from labkit.machines.plan import Run
 from labkit.machines.reading import tokens_per_s
@@ -38,9 +40,10 @@ class RunId:
     batch: int
     tokens: int
     dtype: str
+    devices: int | None = None
 
     def __str__(self) -> str:
-        return f"run/{self.product}/{self.stack}/{self.model}/{self.phase}/{self.batch}x{self.tokens}/{self.dtype}"
+        return f"run/{f'{self.devices}x' if self.devices else ''}{self.product}/{self.stack}/{self.model}/{self.phase}/{self.batch}x{self.tokens}/{self.dtype}"
 
     def to(self, what: str) -> str:
         """The id of one number of it. Raises ValueError for anything that is not in WHAT."""
@@ -73,6 +76,26 @@ class RunId:
         return share
 
 
+def id_of(run: Run, model: str, batch: int, tokens: int, dtype: str = "bfloat16") -> RunId:
+    """The id under which a run of `labkit.graph.workloads.workload(model, ...)` is found again; the phase is in its graph's name.
+
+    Raises ValueError for a run that an id does not find: of another graph, with narrower weights, or with operators refused.
+    """
+    plan = run.plan
+    phase = next((phase for phase in ("prefill", "decode") if plan.graph.name.startswith(f"{model} {phase}")), None)
+    if phase is None or plan.options["weights"] or plan.options["unsupported"]:
+        raise ValueError(f"{plan.graph.name} with {dict(plan.options)}: expected a workload of {model} as captured")
+    found = RunId(plan.spec.key, plan.options["stack"], model, phase, batch, tokens, dtype)
+    try:
+        as_it_is = found.run().plan.options["devices"] == plan.options["devices"]
+    except DoesNotFit:
+        as_it_is = False
+    found = found if as_it_is else replace(found, devices=plan.options["devices"])
+    if found.run().seconds != run.seconds:
+        raise ValueError(f"{found} takes another time than this run: the sizes, or options of the machine, are others")
+    return found
+
+
 def run_id(text: str) -> tuple[RunId, str]:
     """(run, what) of an id. Raises ValueError that says which part is wrong."""
     parts = str(text).split("/")
@@ -81,7 +104,9 @@ def run_id(text: str) -> tuple[RunId, str]:
     sizes = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", parts[5])
     if not sizes:
         raise ValueError(f"{text!r}: {parts[5]!r} should be the batch and the tokens, such as 1x1024")
-    found = RunId(parts[1], parts[2], parts[3], parts[4], int(sizes[1]), int(sizes[2]), parts[6])
+    several = re.fullmatch(r"([1-9]\d*)x(.+)", parts[1])
+    devices, product = (int(several[1]), several[2]) if several else (None, parts[1])
+    found = RunId(product, parts[2], parts[3], parts[4], int(sizes[1]), int(sizes[2]), parts[6], devices)
     found.to(parts[7])
     return found, parts[7]
 
@@ -91,5 +116,5 @@ def _run(id: RunId) -> Run:
     from labkit.graph.workloads import workload
     from labkit.machines.execution import machine
 
-    where = machine(id.product, id.stack)
+    where = machine(id.product, id.stack, devices=id.devices)
     return where.estimate(workload(id.model, id.phase, batch=id.batch, tokens=id.tokens, dtype=id.dtype))

@@ -7,7 +7,7 @@ import pytest
 from labkit.graph.workloads import workload
 from labkit.landscape import number
 from labkit.machines import machine
-from labkit.machines.run_ids import WHAT, RunId, run_id
+from labkit.machines.run_ids import WHAT, RunId, id_of, run_id
 
 DECODE = RunId("A100-80", "compiled", "llama-3.2-1b", "decode", 2, 64, "bfloat16")
 
@@ -55,3 +55,17 @@ def test_as_many_devices_as_the_model_needs():
 def test_a_wrong_part_is_named(id, said):
     with pytest.raises(ValueError, match=said):
         number(id)
+
+
+def test_a_run_has_the_id_that_finds_it_again():
+    graph = workload("llama-3.2-1b", "decode", batch=2, tokens=64)
+    assert id_of(machine("A100-80").estimate(graph), "llama-3.2-1b", 2, 64) == DECODE
+    two = id_of(machine("TPU-v5e", devices=2).estimate(graph), "llama-3.2-1b", 2, 64)
+    assert str(two) == "run/2xTPU-v5e/xla/llama-3.2-1b/decode/2x64/bfloat16" and run_id(two.to("time")) == (two, "time")
+    big = workload("llama-3.1-8b", "decode", tokens=64)
+    assert id_of(machine("TPU-v5e", devices=2).estimate(big), "llama-3.1-8b", 1, 64).devices == 2, "one does not hold it"
+    assert id_of(machine("WSE-3").estimate(big), "llama-3.1-8b", 1, 64).devices is None, "as many as it takes by itself"
+    with pytest.raises(ValueError, match="takes another time than this run"):
+        id_of(machine("A100-80").estimate(graph), "llama-3.2-1b", 1, 64)
+    with pytest.raises(ValueError, match="expected a workload of llama-3.2-1b as captured"):
+        id_of(machine("A100-80").estimate(graph, weights="int8"), "llama-3.2-1b", 2, 64)
