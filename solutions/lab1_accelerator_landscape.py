@@ -61,10 +61,14 @@ from labkit.bench.statistics import median_interval
 from labkit.bench.virtual import VirtualDevice
 from labkit.checks import lab1 as checks
 from labkit.checks.lab1 import library
+from labkit.graph.workloads import workload
+from labkit.machines.reading import reading
 from labkit.plots import sweeps
 from labkit.plots import timing as plots
 from labkit.plots.dots import over_truth
+from labkit.plots.executions import time_by_cause
 from labkit.plots.gaps import found_beside_predicted
+from labkit.plots.mappings import mapping_pictures
 from labkit.plots.memories import Level, amount, binary_amount, capacity_and_bandwidth
 
 notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
@@ -1334,10 +1338,61 @@ Markdown(
     f"Published figures; the scratchpad's bandwidth of Spyre is derived from a contested clock. {checks.recall('fits in SRAM')}"
 )
 
-# %% [markdown] id="vocabulary-text"
-# ### 4.4 The first rows of your Map
+# %% [markdown] id="five-machines-text"
+# ### 4.4 One model, five machines
 #
-# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio supports it, in the right direction and by enough. (Support, not proof: a ratio rarely excludes every other claim. Your reasoning has to.) Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines A100-80`, or `machines.spec("A100-80")` in a cell, lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, and in your own Map also what you measured.
+# **What you need to know.** So far you had one fact of a machine at a time. Now one program, the 8-billion-parameter model as PyTorch captures it, goes through an *execution model* of each machine. That is a calculation which does with every operator what this machine's software and hardware would: cut it into tiles, pad it, place it on cores, load weights, pass sums on; and adds up the time with a reason for each part. Nothing is timed, so these numbers are **modelled**. `labkit validate` prints how they compare with every published measurement that we found, and what no measurement can check.
+#
+# What one device cannot hold goes onto several: a single TPU v5e has 16 GB, so two share every layer; of the LPU there are as many chips as the weights need.
+#
+# **Predict.** One user, one token after the other. On which machines does reading weights from DRAM *not* take most of the time?
+
+# %% id="predict-no-dram"
+checks.predict("no DRAM", choices=["none", "only the WSE", "the WSE and the LPU", "the WSE, the LPU and Spyre"], answer=None)
+
+# %% id="five-machines"
+five = [
+    machines.machine("A100-80"), machines.machine("TPU-v5e", devices=2), machines.machine("WSE-3"), machines.machine("Groq-LPU-v1"),
+    machines.machine("Spyre"),
+]
+print("capturing the model twice, some ten seconds")
+compared = {phase: machines.compare(workload("llama-3.1-8b", phase, tokens=1024), five) for phase in ("decode", "prefill")}
+time_by_cause(compared["decode"], title="Decode, one user: what a token's time goes into").show()
+without = [run.plan.machine for run in compared["decode"].runs if run.time_by_cause.get("off-chip memory", 0.0) < 0.5 * run.seconds]
+Markdown(
+    f"DRAM does not take most of the time on {' and '.join(without)}. {checks.recall('no DRAM')}\n\n"
+    + "\n".join(f"* {reading(run)}" for run in compared["decode"].runs)
+)
+
+# %% [markdown] id="mapping-text"
+# **Look.** The same product of one layer, as each machine would lay it out. Every picture has its own parts, because there is no common one: thread blocks in waves on SMs, tiles through a systolic array, a rectangle of PEs on the wafer, a timetable of streams, sticks on cores. Look in each for what is idle, and for what moves.
+
+# %% id="mapping-pictures"
+mapping_pictures(compared["decode"]).show()
+
+# %% [markdown] id="prefill-mapping-text"
+# **Look.** In prefill a thousand rows go through the same weights. What was idle is filled, and the order of the machines changes: fast for one user and fast for much work at once are two different things.
+
+# %% id="prefill-mappings"
+time_by_cause(compared["prefill"], title="Prefill, 1,024 tokens: where arithmetic counts").show()
+mapping_pictures(compared["prefill"]).show()
+
+# %% id="runs"
+runs = {
+    machines.id_of(run, "llama-3.1-8b", 1, 1024): run for phase in ("decode", "prefill") for run in compared[phase].runs
+}
+pandas.DataFrame([
+    {
+        "id": str(id), "devices": run.plan.options["devices"], "time": bench.format_seconds(run.seconds),
+        "tokens a second": f"{id.value('tokens-per-s'):,.0f}", "most time": run.bound, "kind": "modelled",
+    }
+    for id, run in runs.items()
+]).style.hide(axis="index")
+
+# %% [markdown] id="vocabulary-text"
+# ### 4.5 The first rows of your Map
+#
+# **What you need to know.** The *Accelerator Landscape Map* is a table that you carry through all six labs: questions down, the five systems across. A cell holds a **claim**, one of the row's vocabulary, so that two Maps can be compared; your **reasoning**, in your own words; and for some claims **evidence**: a pair of numbers whose ratio supports it, in the right direction and by enough. (Support, not proof: a ratio rarely excludes every other claim. Your reasoning has to.) Numbers are named by id: `spec/PRODUCT/FIELD` is a published fact (`labkit machines A100-80`, or `machines.spec("A100-80")` in a cell, lists the fields), `published/ID` a published measurement, `weights/PRESET/DTYPE` the size of a model, `run/.../WHAT` a number of a modelled run (the ids of 4.4, with `time`, `tokens-per-s`, `devices`, `peak-share` or `share-of-CAUSE` at their end; another model, phase, batch or length is run when you name it), and in your own Map also what you measured.
 
 # %% id="vocabulary"
 landscape.vocabulary("lab1")
@@ -1425,7 +1480,7 @@ pandas.DataFrame(
 #
 # <details><summary>Hint 1: where to look</summary>The programming model is the last sentence of each paragraph in 4.2. For the trade-off look at the picture of 4.3 beside 3.4: what does the machine need in order to be fast, and what happens without it?</details>
 # <details><summary>Hint 2: a smaller case</summary>A machine loses nearly everything when its work is too small. Which two published measurements of one product show that, one with much work and one with little? `machines.find(system="TPU")` lists what there is.</details>
-# <details><summary>Hint 3: a way in</summary>For a GPU, compare two bandwidths of one card; for a TPU, two rates; for the wafer, inside and outside; for the LPU, a model and a chip; for Spyre, its memory's bandwidth and that of a card of another system.</details>
+# <details><summary>Hint 3: a way in</summary>Each claim takes one of two kinds of pair. Of facts and published measurements: for a GPU, two bandwidths of one card; for a TPU, two rates; for the wafer, inside and outside; for the LPU, a model and a chip; for Spyre, its memory's bandwidth and that of a card of another system. Of runs: for a GPU, tokens a second of its two phases; for a TPU, its share of the peak in both; for the wafer, the time of the stacks `streamed` and `resident`; for the LPU, devices, against another machine's; for Spyre, time, against another machine's.</details>
 
 # %% exercise="trade-offs" level="stretch" minutes=23
 # exercise: trade-offs
@@ -1438,6 +1493,9 @@ def trade_offs(system):
     ['key-trade-off', 'programming-model']
     """
     ### BEGIN SOLUTION
+    def run(where, phase, what):
+        return f"run/{where}/llama-3.1-8b/{phase}/1x1024/bfloat16/{what}"
+
     programs = {
         "gpu": ("eager-kernels-or-graph", "Operators one by one, or what Dynamo caught; CUDA and Triton are open."),
         "tpu": ("whole-graph-through-xla", "XLA wants the whole trace; Pallas is the way around it."),
@@ -1446,11 +1504,11 @@ def trade_offs(system):
         "spyre": ("torch-compile-to-core-programs", "A graph from torch.compile ends as a plan for 32 cores."),
     }
     costs = {
-        "gpu": ("generality-needs-parallelism", "A card that is busy moves a hundred times what a small kernel gets.", ["published/GPU-A10080GB-stream-scale", "published/GPU-A10080GB-smallkernel-stream"]),
+        "gpu": ("generality-needs-parallelism", "It takes tokens in a hundred times as fast as it writes them one by one.", [run("A100-80/compiled", "prefill", "tokens-per-s"), run("A100-80/compiled", "decode", "tokens-per-s")]),
         "tpu": ("throughput-needs-regular-shapes", "A product of 512 gets a ninth of what a large one gets.", ["published/TPU-v7x-gemm-32768", "published/TPU-v7x-gemm-512"]),
-        "cerebras": ("bandwidth-needs-fit", "Off the wafer there is next to nothing.", ["spec/wse-3/sram_bw", "spec/wse-3/offchip_bw"]),
-        "groq": ("determinism-needs-chips", "A large model fills hundreds of chips.", ["weights/llama-2-70b/bfloat16", "spec/groq-lpu-v1/sram_total"]),
-        "spyre": ("capacity-needs-reuse", "128 GB stand behind a tenth of an A100's bandwidth.", ["spec/a100-80/offchip_bw", "spec/spyre/offchip_bw"]),
+        "cerebras": ("bandwidth-needs-fit", "With weights from outside, a token takes hundreds of times as long.", [run("WSE-3/streamed", "decode", "time"), run("WSE-3/resident", "decode", "time")]),
+        "groq": ("determinism-needs-chips", "What one card holds takes tens of chips.", [run("Groq-LPU-v1/compiled", "decode", "devices"), run("A100-80/compiled", "decode", "devices")]),
+        "spyre": ("capacity-needs-reuse", "128 GB stand behind a tenth of an A100's bandwidth, and a token takes that much longer.", [run("Spyre/torch-spyre", "decode", "time"), run("A100-80/compiled", "decode", "time")]),
     }
     claim, reasoning = programs[system]
     cost, why, pair = costs[system]
@@ -1474,6 +1532,8 @@ checks.trade_offs(trade_offs, seed=checks.grading_seed())
 my_map = landscape.LandscapeMap.open()
 my_map.keep(product_here, id="lab1/matmul-2048-float32", label=f"product of 2048 in float32 on {cores} threads, here")
 my_map.keep(roof_here.bytes_per_s, id="lab1/copy-bandwidth", quantity="byte/s", label="copy outside the caches, here")
+for id in runs:
+    my_map.keep_run(id, "time")
 if checks.ready("landscape-cells"):
     sources = [landscape_cells] + ([trade_offs] if checks.passed("trade-offs") else [])
     for column in landscape.systems():

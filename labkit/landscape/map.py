@@ -158,6 +158,13 @@ class LandscapeMap:
         made = numbers_of.number(f"spec/{product}/{field}")
         return self._put(replace(made, id=f"spec/{made.product}/{field}"))
 
+    def keep_run(self, run, what: str = "time") -> str:
+        """Keeps a number of a modelled run, and returns its id, such as "run/WSE-3/resident/llama-3.1-8b/decode/1x1024/bfloat16/time".
+
+        run: its id (`labkit.machines.id_of`). Raises ValueError for a run that does not exist or fit, and for a number that runs do not have.
+        """
+        return self._put(numbers_of.number(f"{run}/{what}"))
+
     def _put(self, made: Number) -> str:
         """Keeps a number and saves. A cell that pointed to another value of this id counts as filled anew; its history has the old value."""
         old = self._content["numbers"].get(made.id)

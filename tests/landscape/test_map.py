@@ -124,6 +124,18 @@ def test_a_fact_is_kept_with_its_source_and_how_far_that_can_be_relied_on(mine):
             mine.keep_fact(product, field)
 
 
+def test_a_modelled_run_is_kept_under_its_id(tmp_path):
+    mine = LandscapeMap.open(tmp_path / "map.json")
+    id = mine.keep_run("run/A100-80/compiled/llama-3.2-1b/decode/1x64/bfloat16", "tokens-per-s")
+    assert id.endswith("/bfloat16/tokens-per-s")
+    again = LandscapeMap.open(tmp_path / "map.json").number(id)
+    assert (again.kind, again.about, again.product, again.quantity) == ("modelled", "gpu", "A100-80", "token/s")
+    with pytest.raises(ValueError, match="spec/, published/, weights/ and run/ are looked up"):
+        mine.keep(1.0, id=id)
+    with pytest.raises(ValueError, match="a run has time, tokens-per-s"):
+        mine.keep_run("run/A100-80/compiled/llama-3.2-1b/decode/1x64/bfloat16", "joules")
+
+
 def test_a_number_that_is_replaced_stays_behind_the_cells_that_pointed_to_it(mine):
     mine.keep(1.0, id="lab1/x")
     mine.keep(2.0, id="lab1/x")
