@@ -1507,7 +1507,7 @@ def trade_offs(system):
         "gpu": ("generality-needs-parallelism", "It takes tokens in a hundred times as fast as it writes them one by one.", [run("A100-80/compiled", "prefill", "tokens-per-s"), run("A100-80/compiled", "decode", "tokens-per-s")]),
         "tpu": ("throughput-needs-regular-shapes", "A product of 512 gets a ninth of what a large one gets.", ["published/TPU-v7x-gemm-32768", "published/TPU-v7x-gemm-512"]),
         "cerebras": ("bandwidth-needs-fit", "With weights from outside, a token takes hundreds of times as long.", [run("WSE-3/streamed", "decode", "time"), run("WSE-3/resident", "decode", "time")]),
-        "groq": ("determinism-needs-chips", "What one card holds takes tens of chips.", [run("Groq-LPU-v1/compiled", "decode", "devices"), run("A100-80/compiled", "decode", "devices")]),
+        "groq": ("determinism-needs-chips", "What one card holds takes tens of chips.", [run("Groq-LPU-v1/static", "decode", "devices"), run("A100-80/compiled", "decode", "devices")]),
         "spyre": ("capacity-needs-reuse", "128 GB stand behind a tenth of an A100's bandwidth, and a token takes that much longer.", [run("Spyre/torch-spyre", "decode", "time"), run("A100-80/compiled", "decode", "time")]),
     }
     claim, reasoning = programs[system]
