@@ -16,6 +16,7 @@
 # * predict from peak and bandwidth, and say what lanes and clock have to do with them, how much faster another machine runs a matrix product, an elementwise operator, prefill and decode, at the same dtype;
 # * name what such a prediction leaves out: launch overhead, occupancy, thermal limits;
 # * answer four questions about any accelerator: what is the execution model, where is the memory, who schedules, what does the compiler control?
+# * say for one model what limits it on each of five machines, and what a modelled number is worth.
 #
 # | part | question | you build |
 # |---|---|---|
@@ -63,6 +64,7 @@ from labkit.checks import lab1 as checks
 from labkit.checks.lab1 import library
 from labkit.graph.workloads import workload
 from labkit.machines.reading import reading
+from labkit.machines.validation.systems import validated
 from labkit.plots import sweeps
 from labkit.plots import timing as plots
 from labkit.plots.dots import over_truth
@@ -1376,6 +1378,9 @@ mapping_pictures(compared["decode"]).show()
 # %% id="prefill-mappings"
 time_by_cause(compared["prefill"], title="Prefill, 1,024 tokens: where arithmetic counts").show()
 mapping_pictures(compared["prefill"]).show()
+unchecked = [f"* {run.plan.machine}: {note}" for run in compared["prefill"].runs for note in run.plan.notes if "no public row" in note]
+asked = [f"* {system}: {words}" for system in ("cerebras", "groq", "spyre") for words in validated(system).open_questions]
+Markdown("How far to trust this:\n\n" + "\n".join(unchecked) + "\n\nWhat no public measurement can check:\n\n" + "\n".join(asked))
 
 # %% id="runs"
 runs = {
@@ -1482,7 +1487,7 @@ pandas.DataFrame(
 # <details><summary>Hint 2: a smaller case</summary>A machine loses nearly everything when its work is too small. Which two published measurements of one product show that, one with much work and one with little? `machines.find(system="TPU")` lists what there is.</details>
 # <details><summary>Hint 3: a way in</summary>Each claim takes one of two kinds of pair. Of facts and published measurements: for a GPU, two bandwidths of one card; for a TPU, two rates; for the wafer, inside and outside; for the LPU, a model and a chip; for Spyre, its memory's bandwidth and that of a card of another system. Of runs: for a GPU, tokens a second of its two phases; for a TPU, its share of the peak in both; for the wafer, the time of the stacks `streamed` and `resident`; for the LPU, devices, against another machine's; for Spyre, time, against another machine's.</details>
 
-# %% exercise="trade-offs" level="stretch" minutes=23
+# %% exercise="trade-offs" level="stretch" minutes=26
 # exercise: trade-offs
 def trade_offs(system):
     """Cells of the rows programming-model and key-trade-off for one system, as in landscape_cells.
