@@ -72,6 +72,7 @@ from labkit.plots.executions import time_by_cause
 from labkit.plots.gaps import found_beside_predicted
 from labkit.plots.mappings import mapping_pictures
 from labkit.plots.memories import Level, amount, binary_amount, capacity_and_bandwidth
+from labkit.widgets import explorer
 
 notebook.start("lab1_accelerator_landscape", built_with="{{version}}")
 
@@ -1393,6 +1394,12 @@ pandas.DataFrame([
     }
     for id, run in runs.items()
 ]).style.hide(axis="index")
+
+# %% [markdown] id="explorer-text"
+# **Try.** The same with controls, for a smaller model that answers faster. Raise the batch until the first limit of a machine gives way to another; change to prefill; look at each machine's own picture. On a page without controls you see the first choice.
+
+# %% id="explorer"
+explorer(machine="WSE-3")
 
 # %% [markdown] id="vocabulary-text"
 # ### 4.5 The first rows of your Map
