@@ -66,7 +66,9 @@ class RunId:
         if what == "devices":
             return float(run.plan.options["devices"])
         if what == "peak-share":
-            return run.useful_flops / (run.seconds * run.plan.spec.flops_per_s(self.dtype))
+            spec = run.plan.spec  # a product that has one 16-bit rate computes the other format at it
+            rate = "float16" if self.dtype == "bfloat16" and "bfloat16" not in spec.dtypes else self.dtype
+            return run.useful_flops / (run.seconds * spec.flops_per_s(rate))
         cause = next(c for c in CAUSES if what == f"share-of-{c.replace(' ', '-')}")
         share = run.time_by_cause.get(cause, 0.0) / run.seconds
         if not share:

@@ -23,6 +23,9 @@ def test_an_id_reads_back_and_its_numbers_are_the_runs():
         found = number(id)
         assert found.value == pytest.approx(expected) and (found.kind, found.about, found.product) == ("modelled", "gpu", "A100-80")
         assert found.quantity == WHAT[what][0] and "llama-3.2-1b, batch 2, 64 tokens, bfloat16" in found.label
+    wafer = machine("WSE-3").estimate(workload("llama-3.2-1b", "decode", batch=2, tokens=64))
+    share = RunId("WSE-3", "resident", "llama-3.2-1b", "decode", 2, 64, "bfloat16").value("peak-share")
+    assert share == pytest.approx(wafer.achieved_flops_per_s / 15.84e15), "its one 16-bit rate"
     prefill = RunId("A100-80", "compiled", "llama-3.2-1b", "prefill", 2, 64, "bfloat16")
     assert prefill.value("tokens-per-s") == pytest.approx(128 / prefill.value("time"))
 
