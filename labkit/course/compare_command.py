@@ -13,7 +13,7 @@ from pathlib import Path
 from labkit.course.cli import CommandError
 
 WIDTH = 100
-SEVERAL = "Where {} devices run the model, bytes, FLOPs and kernels are those of one of them."
+SEVERAL = "Of devices that share every layer, bytes, FLOPs and kernels are those of one; devices that hold layers one after another all count."
 SLOW_S = 1.0
 """From how long on the capture of a model says what it does."""
 EXAMPLES = """examples:
@@ -107,8 +107,8 @@ def main(args) -> int:
         raise CommandError("\n".join(f"{name}: {as_options(why)}" for name, why in found.refused.items()), 2)
     from labkit.course import compare_report
 
-    if args.devices is None and any(run.plan.options["devices"] > 1 for run in found.runs):
-        notes.append(SEVERAL.format("several"))
+    if any(run.plan.options["devices"] > 1 for run in found.runs):
+        notes.append(SEVERAL)
     blocks = _blocks(found, layer)
     lies, schedules = _lies(found, args.map), _schedules(found, args.schedule)
     lost = compare_report.losses(found, able) if args.unsupported else []
@@ -192,16 +192,11 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int | Non
             notes.append(f"{alone.spec.name} has no link between devices that is known here: one of it is shown.")
             return alone
 
-    def told(found: list) -> list[str]:
-        several = any((one.devices or 1) > 1 for one in found)
-        each = [SEVERAL.format(devices)] if several else []
-        return [*dict.fromkeys(notes), *each]
-
     products = {machine(name).name: name for name in names or default_products()}  # a product under two names is one
     defaults = [machine(name) for name in products.values()]
     if not stacks:
         found = [made(product) for product in products.values()]
-        return found, told(found)
+        return found, list(dict.fromkeys(notes))
     found, used = [], set()
     for product, default in zip(products.values(), defaults, strict=True):
         has = [stack for stack in dict.fromkeys(stacks) if stack in default.stacks]
@@ -212,7 +207,7 @@ def chosen(names: list[str] | None, stacks: list[str] | None, devices: int | Non
     if wrong := [stack for stack in stacks if stack not in used]:
         each = "; ".join(f"{m.spec.key} has {', '.join(m.stacks)}" for m in defaults)
         raise ValueError(f"--stack {wrong[0]}: no machine here has it. {each}")
-    return found, told(found)
+    return found, list(dict.fromkeys(notes))
 
 
 def captured(args):

@@ -312,7 +312,7 @@ def test_several_devices_are_named_and_what_has_no_link_stands_alone(capsys):
     assert cli.main(["compare", "tiny", "--on", "A100-80", "host", "--dtype", "bfloat16", "--tokens", "16", "--devices", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "2 x A100-80" in said and "2 x host" not in said and "one of it is shown" in said
-    assert "Where 2 devices run the model, bytes, FLOPs and kernels are those of one of them." in said
+    assert "Of devices that share every layer, bytes, FLOPs and kernels are those of one" in said
 
 
 @pytest.mark.parametrize(("devices", "words"), [("9", "joins 8 of"), ("0", "--devices 0: expected a whole number, 1 or more")])

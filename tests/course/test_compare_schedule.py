@@ -14,7 +14,7 @@ def test_schedule_prints_what_the_plan_has(capsys):
     shown = capsys.readouterr().out
     text = machine("groq").compile(workload("tiny", "decode", tokens=32, dtype="bfloat16")).schedule("mm_4")
     assert text in shown and "first  last  times" in shown and "A100-80 (compiled), modelled" not in shown
-    assert "Where several devices run the model" in shown
+    assert "Of devices that share every layer" in shown
     assert cli.main([*ON, "--schedule"]) == 0
     assert "load weights" in capsys.readouterr().out
 

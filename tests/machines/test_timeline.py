@@ -132,6 +132,8 @@ def test_a_refusal_is_the_difference_of_two_runs():
         found.seconds == run.seconds - able.seconds and found.share == found.seconds / able.seconds and found.operators == ("silu",)
     )
     assert found.calls == sum(op.repeat for op in graph.ops if op.operator == "silu")
+    chips = [compare(graph, ["Groq-LPU-v1"], **options).runs[0] for options in ({"unsupported": ("silu",)}, {})]
+    assert refusal(*chips).seconds > 0, "divided twice, over devices of a group, it is the same graph"
     with pytest.raises(ValueError, match="one without: they have 0 and 0"):
         refusal(able, able)
     (other,) = compare(graph, [machine("host", "compiled")]).runs
