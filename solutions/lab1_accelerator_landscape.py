@@ -1346,7 +1346,7 @@ Markdown(
 #
 # **What you need to know.** So far you had one fact of a machine at a time. Now one program, the 8-billion-parameter model as PyTorch captures it, goes through an *execution model* of each machine. That is a calculation which does with every operator what this machine's software and hardware would: cut it into tiles, pad it, place it on cores, load weights, pass sums on; and adds up the time with a reason for each part. Nothing is timed, so these numbers are **modelled**. `labkit validate` prints how they compare with every published measurement that we found, and what no measurement can check.
 #
-# What one device cannot hold goes onto several: a single TPU v5e has 16 GB, so two share every layer; of the LPU there are as many chips as the weights need.
+# What one device cannot hold goes onto several: of the LPU there are as many chips as the weights need.
 #
 # **Predict.** One user, one token after the other. On which machines does reading weights from DRAM *not* take most of the time?
 
@@ -1354,10 +1354,7 @@ Markdown(
 checks.predict("no DRAM", choices=["none", "only the WSE", "the WSE and the LPU", "the WSE, the LPU and Spyre"], answer=None)
 
 # %% id="five-machines"
-five = [
-    machines.machine("A100-80"), machines.machine("TPU-v5e", devices=2), machines.machine("WSE-3"), machines.machine("Groq-LPU-v1"),
-    machines.machine("Spyre"),
-]
+five = ["A100-80", "TPU-v5e", "WSE-3", "Groq-LPU-v1", "Spyre"]
 print("capturing the model twice, some ten seconds")
 compared = {phase: machines.compare(workload("llama-3.1-8b", phase, tokens=1024), five) for phase in ("decode", "prefill")}
 time_by_cause(compared["decode"], title="Decode, one user: what a token's time goes into").show()

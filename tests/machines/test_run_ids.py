@@ -65,9 +65,9 @@ def test_a_run_has_the_id_that_finds_it_again():
     assert id_of(machine("A100-80").estimate(graph), "llama-3.2-1b", 2, 64) == DECODE
     two = id_of(machine("TPU-v5e", devices=2).estimate(graph), "llama-3.2-1b", 2, 64)
     assert str(two) == "run/2xTPU-v5e/xla/llama-3.2-1b/decode/2x64/bfloat16" and run_id(two.to("time")) == (two, "time")
-    big = workload("llama-3.1-8b", "decode", tokens=64)
-    assert id_of(machine("TPU-v5e", devices=2).estimate(big), "llama-3.1-8b", 1, 64).devices == 2, "one does not hold it"
-    assert id_of(machine("WSE-3").estimate(big), "llama-3.1-8b", 1, 64).devices is None, "as many as it takes by itself"
+    big = workload("llama-3.1-70b", "decode", tokens=64)
+    assert id_of(machine("A100-80", devices=2).estimate(big), "llama-3.1-70b", 1, 64).devices == 2, "one does not hold it"
+    assert id_of(machine("WSE-3").estimate(big), "llama-3.1-70b", 1, 64).devices is None, "as many as it takes by itself"
     with pytest.raises(ValueError, match="takes another time than this run"):
         id_of(machine("A100-80").estimate(graph), "llama-3.2-1b", 1, 64)
     with pytest.raises(ValueError, match="expected a workload of llama-3.2-1b as captured"):
