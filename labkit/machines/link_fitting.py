@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from labkit.machines.calibration import Calibration, Constant, to_toml
+from labkit.machines.calibration import Calibration, Constant
+from labkit.machines.coordinate_search import write
 from labkit.machines.measurements import find, published
 
 HEAD = """Links between devices: constants that no data sheet gives. Written by `python -m labkit.machines.link_fitting`: change the script, not this file.
@@ -80,12 +80,7 @@ def fit() -> Calibration:
 
 def main() -> None:
     """Fits, and writes the file."""
-    from labkit import paths
-    from labkit.files import write_whole
-
-    path = Path(paths.data_dir()) / "fitted" / "links.toml"
-    write_whole(path, to_toml(fit(), HEAD).encode())
-    print(f"wrote {path.name}")
+    write(fit(), HEAD)
 
 
 if __name__ == "__main__":

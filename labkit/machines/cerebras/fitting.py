@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from labkit.machines.calibration import Calibration, Constant, to_toml
+from labkit.machines.calibration import Calibration, Constant
+from labkit.machines.coordinate_search import STEPS, moved, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -36,7 +36,6 @@ STATED = {
 }  # fmt: skip
 
 CLASSES = ("gemv", "decode", "prefill")
-STEPS = (1.5, 1.2, 1.08, 1.03, 1.01)
 
 
 def start() -> Calibration:
@@ -65,7 +64,7 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
         for _ in range(12):
             before = calibration
             for name in START:
-                calibration = _moved(calibration, name, step, rows, all_cases)
+                calibration = moved(calibration, name, step, START[name][3:5], lambda tried: _loss(all_cases(rows, tried)[0]))
             if calibration is before:
                 break
     constants = dict(calibration.constants)
@@ -74,18 +73,6 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
         if on[name]:
             constants[name] = replace(constants[name], source="", fitted_on=on[name])
     return Calibration("cerebras", constants)
-
-
-def _moved(calibration: Calibration, name: str, step: float, rows, all_cases) -> Calibration:
-    low, high = START[name][3:5]
-    best, found = _loss(all_cases(rows, calibration)[0]), calibration
-    for factor in (step, 1 / step):
-        value = float(f"{min(max(calibration[name] * factor, low), high):.4g}")
-        tried = calibration.with_values({name: value})
-        loss = _loss(all_cases(rows, tried)[0])
-        if loss < best - 1e-9:
-            best, found = loss, tried
-    return found
 
 
 def _loss(cases: list[Case]) -> float:
@@ -97,12 +84,7 @@ def _loss(cases: list[Case]) -> float:
 
 def main() -> None:
     """Fits on all rows and writes the file."""
-    from labkit import paths
-    from labkit.files import write_whole
-
-    path = Path(paths.data_dir()) / "fitted" / "cerebras.toml"
-    write_whole(path, to_toml(fit(), HEAD).encode())
-    print(f"wrote {path.name}")
+    write(fit(), HEAD)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from labkit.machines.calibration import Calibration, Constant, to_toml
+from labkit.machines.calibration import Calibration, Constant
+from labkit.machines.coordinate_search import STEPS, moved, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -85,7 +85,6 @@ STATED = {
     "call_s.cuda-graph": (10e-6, "s", "host time per replay of a graph, sampling and loop around it left out", "order of magnitude of cudaGraphLaunch (CUDA programming guide; recalled)"),
 }  # fmt: skip
 
-STEPS = (1.5, 1.2, 1.08, 1.03, 1.01)
 """Factors by which a constant is moved up and down, coarse ones first."""
 
 
@@ -126,15 +125,17 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     by_id = {row.id: row for row in rows}
     for step in STEPS:
         for _ in range(2):
-            moved = False
+            changed = False
             for name in names:
                 if len(relevant[name]) < 2:
                     continue
                 mine = [by_id[i] for i in by_id if i in relevant[name]]
-                better = _moved(calibration, name, step, mine, kernel_cases)
-                moved |= better is not calibration
+                better = moved(
+                    calibration, name, step, START[name][5:7], lambda tried, mine=mine: _loss(kernel_cases(mine, tried)[0])
+                )
+                changed |= better is not calibration
                 calibration = better
-            if not moved:
+            if not changed:
                 break
     constants = dict(calibration.constants)
     for name in names:
@@ -199,18 +200,6 @@ def _concerns(entry, case: Case) -> bool:
     return case.cls in entry[3] and (entry[4] is None or case.product in entry[4])
 
 
-def _moved(calibration: Calibration, name: str, step: float, rows, kernel_cases) -> Calibration:
-    low, high = START[name][5:7]
-    best, found = _loss(kernel_cases(rows, calibration)[0]), calibration
-    for factor in (step, 1 / step):
-        value = float(f"{min(max(calibration[name] * factor, low), high):.4g}")
-        tried = calibration.with_values({name: value})
-        loss = _loss(kernel_cases(rows, tried)[0])
-        if loss < best - 1e-9:
-            best, found = loss, tried
-    return found
-
-
 def _loss(cases: list[Case]) -> float:
     groups: dict[tuple[str, str], list[float]] = {}
     for case in cases:
@@ -223,12 +212,7 @@ def _loss(cases: list[Case]) -> float:
 
 def main() -> None:
     """Fits on all rows and writes the file."""
-    from labkit import paths
-    from labkit.files import write_whole
-
-    path = Path(paths.data_dir()) / "fitted" / "gpu.toml"
-    write_whole(path, to_toml(fit(), HEAD).encode())
-    print(f"wrote {path.name}")
+    write(fit(), HEAD)
 
 
 if __name__ == "__main__":

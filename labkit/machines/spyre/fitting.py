@@ -13,9 +13,9 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from labkit.machines.calibration import Calibration, Constant, to_toml
+from labkit.machines.calibration import Calibration, Constant
+from labkit.machines.coordinate_search import STEPS, moved, write
 from labkit.machines.measurements import Published, find, published
 from labkit.machines.validation.spyre_rows import Reading, Skip, card, read
 
@@ -65,7 +65,6 @@ WORK = ("M", "N", "K", "batch", "split", "rows", "cols", "lx_planning", "lx_frac
 """What tells one work from another: rows of the same are averaged, so that a shape that was timed twenty times does not count twenty times."""
 SHAPE = ("M", "N", "K", "batch", "rows", "cols")
 """What is fitted together or left out together."""
-STEPS = (1.5, 1.2, 1.08, 1.03, 1.01)
 
 
 def start(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
@@ -106,12 +105,18 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     for step in STEPS:
         for _ in range(3):
             ways = _picked(readings, calibration)
-            moved = False
+            changed = False
             for name in names:
-                better = _moved(calibration, name, step, concerned[name], ways)
-                moved |= better is not calibration
+                better = moved(
+                    calibration,
+                    name,
+                    step,
+                    START[name][5:7],
+                    lambda tried, name=name, ways=ways: _loss(tried, concerned[name], ways),
+                )
+                changed |= better is not calibration
                 calibration = better
-            if not moved:
+            if not changed:
                 break
     constants = dict(calibration.constants)
     for name in names:
@@ -156,18 +161,6 @@ def _picked(readings, calibration: Calibration) -> dict[str, tuple[int, ...]]:
     return {row.id: found.pick(kernels) for row, found in readings if found.split is None}
 
 
-def _moved(calibration: Calibration, name: str, step: float, pairs, ways) -> Calibration:
-    low, high = START[name][5:7]
-    best, found = _loss(calibration, pairs, ways), calibration
-    for factor in (step, 1 / step):
-        value = float(f"{min(max(calibration[name] * factor, low), high):.4g}")
-        tried = calibration.with_values({name: value})
-        loss = _loss(tried, pairs, ways)
-        if loss < best - 1e-9:
-            best, found = loss, tried
-    return found
-
-
 def _loss(calibration: Calibration, pairs, ways) -> float:
     cards: dict[tuple[float | None, bool], object] = {}
     groups: dict[str, dict[tuple, list[float]]] = {}
@@ -184,12 +177,7 @@ def _loss(calibration: Calibration, pairs, ways) -> float:
 
 def main() -> None:
     """Fits on all rows and writes the file."""
-    from labkit import paths
-    from labkit.files import write_whole
-
-    path = Path(paths.data_dir()) / "fitted" / "spyre.toml"
-    write_whole(path, to_toml(fit(), HEAD).encode())
-    print(f"wrote {path.name}")
+    write(fit(), HEAD)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from labkit.machines.calibration import Calibration, Constant, to_toml
+from labkit.machines.calibration import Calibration, Constant
+from labkit.machines.coordinate_search import STEPS, moved, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -35,8 +35,6 @@ STATED = {
     "program_s": (10e-6, "s", "host time to start a compiled program that is already on the device", "order of magnitude of a JAX dispatch (recalled; not measured here)"),
 }  # fmt: skip
 
-STEPS = (1.5, 1.2, 1.08, 1.03, 1.01)
-
 
 def start() -> Calibration:
     """The constants before any fit."""
@@ -60,13 +58,13 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     rows = [row for row in rows if any(row.id in ids for ids in relevant.values())]
     for step in STEPS:
         for _ in range(3):
-            moved = False
+            changed = False
             for name in names:
                 if len(relevant[name]) >= 2:
-                    better = _moved(calibration, name, step, rows, all_cases)
-                    moved |= better is not calibration
+                    better = moved(calibration, name, step, START[name][4:6], lambda tried: _loss(all_cases(rows, tried)[0]))
+                    changed |= better is not calibration
                     calibration = better
-            if not moved:
+            if not changed:
                 break
     constants = dict(calibration.constants)
     for name in names:
@@ -79,18 +77,6 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     return Calibration("tpu", constants)
 
 
-def _moved(calibration: Calibration, name: str, step: float, rows, all_cases) -> Calibration:
-    low, high = START[name][4:6]
-    best, found = _loss(all_cases(rows, calibration)[0]), calibration
-    for factor in (step, 1 / step):
-        value = float(f"{min(max(calibration[name] * factor, low), high):.4g}")
-        tried = calibration.with_values({name: value})
-        loss = _loss(all_cases(rows, tried)[0])
-        if loss < best - 1e-9:
-            best, found = loss, tried
-    return found
-
-
 def _loss(cases: list[Case]) -> float:
     groups: dict[tuple[str, str], list[float]] = {}
     for case in cases:
@@ -101,12 +87,7 @@ def _loss(cases: list[Case]) -> float:
 
 def main() -> None:
     """Fits on all rows and writes the file."""
-    from labkit import paths
-    from labkit.files import write_whole
-
-    path = Path(paths.data_dir()) / "fitted" / "tpu.toml"
-    write_whole(path, to_toml(fit(), HEAD).encode())
-    print(f"wrote {path.name}")
+    write(fit(), HEAD)
 
 
 if __name__ == "__main__":
