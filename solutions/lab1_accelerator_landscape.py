@@ -1491,7 +1491,7 @@ pandas.DataFrame(
 # <details><summary>Hint 2: a smaller case</summary>A machine loses nearly everything when its work is too small. Which two published measurements of one product show that, one with much work and one with little? `machines.find(system="TPU")` lists what there is.</details>
 # <details><summary>Hint 3: a way in</summary>Each claim takes one of two kinds of pair. Of facts and published measurements: for a GPU, two bandwidths of one card; for a TPU, two rates; for the wafer, inside and outside; for the LPU, a model and a chip; for Spyre, its memory's bandwidth and that of a card of another system. Of runs: for a GPU, tokens a second of its two phases; for a TPU, its share of the peak in both; for the wafer, the time of the stacks `streamed` and `resident`; for the LPU, devices, against another machine's; for Spyre, time, against another machine's.</details>
 
-# %% exercise="trade-offs" level="stretch" minutes=26
+# %% exercise="trade-offs" level="stretch" minutes=25
 # exercise: trade-offs
 def trade_offs(system):
     """Cells of the rows programming-model and key-trade-off for one system, as in landscape_cells.

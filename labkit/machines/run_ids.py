@@ -68,7 +68,8 @@ class RunId:
         if what == "peak-share":
             spec = run.plan.spec  # a product that has one 16-bit rate computes the other format at it
             rate = "float16" if self.dtype == "bfloat16" and "bfloat16" not in spec.dtypes else self.dtype
-            return run.useful_flops / (run.seconds * spec.flops_per_s(rate))
+            useful = run.useful_flops * run.plan.graph.devices  # the plan's are those of one of the devices that share a layer
+            return useful / (run.seconds * run.plan.options["devices"] * spec.flops_per_s(rate))
         cause = next(c for c in CAUSES if what == f"share-of-{c.replace(' ', '-')}")
         share = run.time_by_cause.get(cause, 0.0) / run.seconds
         if not share:

@@ -26,6 +26,11 @@ def test_an_id_reads_back_and_its_numbers_are_the_runs():
     wafer = machine("WSE-3").estimate(workload("llama-3.2-1b", "decode", batch=2, tokens=64))
     share = RunId("WSE-3", "resident", "llama-3.2-1b", "decode", 2, 64, "bfloat16").value("peak-share")
     assert share == pytest.approx(wafer.achieved_flops_per_s / 15.84e15), "its one 16-bit rate"
+    chips = RunId("Groq-LPU-v1", "static", "llama-3.1-8b", "prefill", 1, 64, "bfloat16")
+    one_of_each = chips.run().achieved_flops_per_s / 188e12
+    assert chips.value("peak-share") == pytest.approx(one_of_each * 8 / chips.value("devices")), (
+        "all chips count, those that wait too"
+    )
     prefill = RunId("A100-80", "compiled", "llama-3.2-1b", "prefill", 2, 64, "bfloat16")
     assert prefill.value("tokens-per-s") == pytest.approx(128 / prefill.value("time"))
 
