@@ -32,7 +32,7 @@ class Layered:
     tensor(kernels, graph, weight_bytes) -> int        devices of a group, which share every layer
     held(kernels, stack, stored, cached) -> float      bytes that have to be on the devices of a group and stage
     between(kernels, bytes, stages) -> terms           of handing activations on from stage to stage
-    tables  a table that is gathered from is divided over a group as well, and not on every device of it
+    tables  a table that is gathered from, and nothing else, is divided over a group as well, and not on every device of it
     """
 
     tensor: Callable
@@ -135,8 +135,10 @@ def _enough(graph: OpGraph, spec: MachineSpec, link, devices: int, weight_bytes:
 
 
 def _table_bytes(graph: OpGraph) -> int:
-    """Of tables that are gathered from, which lie whole on every device that shares the graph."""
-    return sum(s.nbytes for s in graph.by_role("weight") if not s.producer and not s.alias_of and _is_table(graph, s.name))
+    """Of tables that are gathered from and nothing else. One that the last product reads too (tied weights) is computed with whole on every device
+    (`labkit.graph.shard`), so all of it counts on each."""
+    tables = (s for s in graph.by_role("weight") if not s.producer and not s.alias_of)
+    return sum(s.nbytes for s in tables if all(graph.by_name[op].operator == "embedding" for op in graph.readers[s.name]))
 
 
 def _is_table(graph: OpGraph, name: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from math import ceil
 
 import pytest
 from hypothesis import given, settings
@@ -267,7 +268,7 @@ def test_narrow_weights_need_fewer_chips_and_groups_decide_how_fast(decode):
 def test_the_plan_says_what_to_look_at_instead_of_a_roofline(decode):
     notes = " ".join(machine("groq").compile(decode).notes)
     assert "A roofline is the wrong picture here" in notes and "how many chips" in notes and "--schedule" in notes
-    assert "of all users grow up to 2 times, those of one user do not" in notes
+    assert "of all users grow up to 4 times, those of one user do not" in notes
 
 
 # -- links --
@@ -308,3 +309,13 @@ def test_bad_sizes_are_refused():
         CHIP.attention(1, 8, 8, 1, 0, 64, "float16")
     with pytest.raises(ValueError, match="is a gpu product: GroqKernels prices LPUs"):
         GroqKernels(spec("H100"))
+
+
+def test_a_tied_table_counts_whole_as_it_is_computed_with():
+    """The last product of the 1B reads the table, alike on all chips; the 8B's table is only gathered from, and divided."""
+    tied = machine("Groq-LPU-v1").compile(workload("llama-3.2-1b", "decode", tokens=64))
+    table = 128_256 * 2048 * 2
+    assert any("runs alike on all" in note for note in tied.notes) and tied.weight_bytes > table
+    assert tied.options["devices"] == 8 * ceil((tied.weight_bytes + tied.cache_bytes) / (220 * 2**20))
+    apart = machine("Groq-LPU-v1").compile(workload("llama-3.1-8b", "decode", tokens=64))
+    assert apart.weight_bytes == pytest.approx(8_030_261_248 * 2 / 8, rel=0.001), "an eighth of everything"
