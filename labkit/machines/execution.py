@@ -33,7 +33,7 @@ class ExecutionModel:
     launch(kernels, stack, seconds)  terms that a stack adds to a kernel of that many seconds; fixed(kernels, stack) those of a whole call.
     layered   where layers lie on groups of devices one after another: how, and how many (`labkit.machines.division.Layered`).
     configured(kernels, seconds, stored, stages) -> (kernels, notes)  a choice for a whole graph; seconds(kernels) prices it.
-    stream(kernels, stack, weight_bytes)  terms of a kernel that reads so many bytes of weights.
+    stream(kernels, stack, weight_bytes) -> (term, {level: bytes}) or None  weights that come in while a kernel runs that reads so many bytes of them.
     look      where a roofline is the wrong picture: what to look at instead.
     collective(kernels, operator, bytes, devices) -> KernelCost  of an all_reduce or all_gather; None: the link's closed form.
     """
@@ -196,8 +196,8 @@ class Machine:
                 cost = cost.with_term(term)
             if self.model.stream is not None:
                 weights = sum(size for name, size in group.reads.items() if graph.tensors[name].role == "weight")
-                for term in self.model.stream(price.kernels, self.stack, weights):
-                    cost = cost.with_term(term)
+                if coming := self.model.stream(price.kernels, self.stack, weights):
+                    cost = cost.with_term(*coming)
         operators = tuple(op.operator for op in sorted(group.ops, key=lambda op: op is not group.anchor))
         return Kernel(
             group.name, group.kind, group.names, operators, group.module, cost, group.repeat, frozen(group.reads), frozen(group.writes),

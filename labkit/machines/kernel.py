@@ -112,6 +112,7 @@ class KernelCost:
         """Share of the issued FLOPs that computes padding, 0 to 1."""
         return 1 - self.useful_flops / self.issued_flops if self.issued_flops else 0.0
 
-    def with_term(self, term: Term) -> KernelCost:
-        """The same kernel with one more term."""
-        return replace(self, terms=(*self.terms, term))
+    def with_term(self, term: Term, moved: Mapping[str, float] | None = None) -> KernelCost:
+        """The same kernel with one more term, and with what is moved in it: {level: bytes}."""
+        levels = {level: self.bytes.get(level, 0.0) + size for level, size in (moved or {}).items()}
+        return replace(self, terms=(*self.terms, term), bytes={**self.bytes, **levels})

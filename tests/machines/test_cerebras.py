@@ -185,6 +185,7 @@ def test_streamed_weights_take_the_way_onto_the_wafer(decode):
         k.repeat * sum(n for name, n in k.reads.items() if decode.tensors[name].role == "weight") for k in streamed.plan.kernels
     )
     assert products > 15e9 and streamed.time_by_cause["off-chip memory"] > 0.99 * products / 150e9 - resident.seconds
+    assert streamed.bytes_by_level["offchip"] == products and "offchip" not in resident.bytes_by_level
     assert streamed.seconds > 100 * resident.seconds and "off-chip memory" not in resident.time_by_cause
     big = workload("llama-3.1-70b", "decode", tokens=64, dtype="float16")
     assert machine("WSE-3", "streamed").compile(big).options["devices"] == 1, "one wafer holds no weights then"

@@ -69,12 +69,13 @@ def launch(kernels: WaferKernels, stack: str, seconds: float) -> tuple[Term, ...
     return ()
 
 
-def stream(kernels: WaferKernels, stack: str, weight_bytes: float) -> tuple[Term, ...]:
+def stream(kernels: WaferKernels, stack: str, weight_bytes: float) -> tuple[Term, dict[str, float]] | None:
     """Weights on their way onto the wafer, beside the arithmetic, where they do not stay there."""
     if stack != "streamed" or not weight_bytes:
-        return ()
+        return None
     fact = kernels.spec["offchip_bw"]
-    return (Term("off-chip memory", weight_bytes / fact.si, f"{weight_bytes:,.0f} B of weights / {fact}", fact.source),)
+    term = Term("off-chip memory", weight_bytes / fact.si, f"{weight_bytes:,.0f} B of weights / {fact}", fact.source)
+    return term, {"offchip": weight_bytes}
 
 
 def between(kernels: WaferKernels, moved: float, wafers: int) -> tuple[Term, ...]:
