@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from labkit.machines.calibration import Calibration, to_toml
@@ -13,7 +13,27 @@ LEAST = 1e-9
 """A loss that is lower by less than this is not lower: rounding must not decide."""
 
 
-def moved(
+def descend(
+    calibration: Calibration,
+    bounds: Mapping[str, tuple[float, float]],
+    losses: Callable[[Calibration], Callable[[str, Calibration], float]],
+    rounds: int,
+) -> Calibration:
+    """Moves the constants that `bounds` (low, high) names, in its order, at most `rounds` times with every step.
+
+    losses(calibration)  called at the start of a round: the loss of (name, calibration) when that constant is moved.
+    """
+    for step in STEPS:
+        for _ in range(rounds):
+            before, loss = calibration, losses(calibration)
+            for name, limits in bounds.items():
+                calibration = _moved(calibration, name, step, limits, lambda tried, name=name, loss=loss: loss(name, tried))
+            if calibration is before:
+                break
+    return calibration
+
+
+def _moved(
     calibration: Calibration, name: str, step: float, bounds: tuple[float, float], loss: Callable[[Calibration], float]
 ) -> Calibration:
     """The calibration with one constant times or over `step`, kept to four digits and within bounds (low, high), whichever has the lowest loss; the same

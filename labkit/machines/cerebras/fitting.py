@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from labkit.machines.calibration import Calibration, Constant
-from labkit.machines.coordinate_search import STEPS, moved, write
+from labkit.machines.coordinate_search import descend, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -60,13 +60,8 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
         return calibration
     used = {case.id for case in cases}
     rows = [row for row in rows if row.id in used]
-    for step in STEPS:
-        for _ in range(12):
-            before = calibration
-            for name in START:
-                calibration = moved(calibration, name, step, START[name][3:5], lambda tried: _loss(all_cases(rows, tried)[0]))
-            if calibration is before:
-                break
+    bounds = {name: entry[3:5] for name, entry in START.items()}
+    calibration = descend(calibration, bounds, lambda _: lambda name, tried: _loss(all_cases(rows, tried)[0]), 12)
     constants = dict(calibration.constants)
     on = {name: tuple(c.id for c in cases if c.cls == "prefill" or name not in ("step_cycles", "shift_cycles")) for name in START}
     for name in START:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from labkit.machines.calibration import Calibration, Constant
-from labkit.machines.coordinate_search import STEPS, moved, write
+from labkit.machines.coordinate_search import descend, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -123,20 +123,9 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     cases, _ = kernel_cases(rows, calibration)
     relevant = {name: {c.id for c in cases if _concerns(START[name], c)} for name in names}
     by_id = {row.id: row for row in rows}
-    for step in STEPS:
-        for _ in range(2):
-            changed = False
-            for name in names:
-                if len(relevant[name]) < 2:
-                    continue
-                mine = [by_id[i] for i in by_id if i in relevant[name]]
-                better = moved(
-                    calibration, name, step, START[name][5:7], lambda tried, mine=mine: _loss(kernel_cases(mine, tried)[0])
-                )
-                changed |= better is not calibration
-                calibration = better
-            if not changed:
-                break
+    mine = {name: [by_id[i] for i in by_id if i in relevant[name]] for name in names}
+    bounds = {name: START[name][5:7] for name in names if len(relevant[name]) >= 2}
+    calibration = descend(calibration, bounds, lambda _: lambda name, tried: _loss(kernel_cases(mine[name], tried)[0]), 2)
     constants = dict(calibration.constants)
     for name in names:
         if len(relevant[name]) < 2:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from labkit.machines.calibration import Calibration, Constant
-from labkit.machines.coordinate_search import STEPS, moved, write
+from labkit.machines.coordinate_search import descend, write
 from labkit.machines.measurements import Published, find, published
 from labkit.machines.validation.spyre_rows import Reading, Skip, card, read
 
@@ -102,22 +102,12 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     calibration = start(keep)
     concerned = {name: [pair for pair in readings if _concerns(name, *pair)] for name in START}
     names = [name for name in START if len(concerned[name]) >= 2]
-    for step in STEPS:
-        for _ in range(3):
-            ways = _picked(readings, calibration)
-            changed = False
-            for name in names:
-                better = moved(
-                    calibration,
-                    name,
-                    step,
-                    START[name][5:7],
-                    lambda tried, name=name, ways=ways: _loss(tried, concerned[name], ways),
-                )
-                changed |= better is not calibration
-                calibration = better
-            if not changed:
-                break
+
+    def losses(calibration: Calibration):
+        ways = _picked(readings, calibration)  # of products whose division the planner picks, once a round
+        return lambda name, tried: _loss(tried, concerned[name], ways)
+
+    calibration = descend(calibration, {name: START[name][5:7] for name in names}, losses, 3)
     constants = dict(calibration.constants)
     for name in names:
         constants[name] = replace(constants[name], source="", fitted_on=tuple(row.id for row, _ in concerned[name]))

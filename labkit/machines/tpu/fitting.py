@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from labkit.machines.calibration import Calibration, Constant
-from labkit.machines.coordinate_search import STEPS, moved, write
+from labkit.machines.coordinate_search import descend, write
 from labkit.machines.measurements import Published, find
 from labkit.machines.validation.cases import Case
 
@@ -56,16 +56,8 @@ def fit(keep: Callable[[Published], bool] = lambda row: True) -> Calibration:
     cases, _ = all_cases(rows, calibration)
     relevant = {name: [c.id for c in cases if START[name][3](c) and c.product != "TPU-v6e"] for name in names}
     rows = [row for row in rows if any(row.id in ids for ids in relevant.values())]
-    for step in STEPS:
-        for _ in range(3):
-            changed = False
-            for name in names:
-                if len(relevant[name]) >= 2:
-                    better = moved(calibration, name, step, START[name][4:6], lambda tried: _loss(all_cases(rows, tried)[0]))
-                    changed |= better is not calibration
-                    calibration = better
-            if not changed:
-                break
+    bounds = {name: START[name][4:6] for name in names if len(relevant[name]) >= 2}
+    calibration = descend(calibration, bounds, lambda _: lambda name, tried: _loss(all_cases(rows, tried)[0]), 3)
     constants = dict(calibration.constants)
     for name in names:
         if len(relevant[name]) >= 2:
