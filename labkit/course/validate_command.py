@@ -102,7 +102,7 @@ def row_by_row(title: str, cases):
     for (system, cls), group in grouped(cases, "system", "cls").items():
         rows = [
             {
-                "row": case.id, "product": case.product, "measured": format_seconds(case.measured_s), "predicted": format_seconds(case.predicted_s),
+                "row": case.id, "product": case.product, "published": format_seconds(case.measured_s), "modelled": format_seconds(case.predicted_s),
                 "error": case.error, "fitted": "yes" if case.fitted else "", "note": str(notes.setdefault(case.note, len(notes) + 1)) if case.note else "",
             }
             for case in sorted(group, key=lambda case: case.id)
