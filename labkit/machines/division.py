@@ -29,9 +29,9 @@ class DoesNotFit(ValueError):
 class Layered:
     """What a system adds whose layers lie on one group of devices after another, as many groups as they need.
 
-    tensor(kernels, graph, weight_bytes) -> int        devices of a group, which share every layer
-    held(kernels, stack, stored, cached) -> float      bytes that have to be on the devices of a group and stage
-    between(kernels, bytes, stages) -> terms           of handing activations on from stage to stage
+    tensor(kernels) -> int                          devices of a group, which share every layer
+    held(kernels, stack, stored, cached) -> float   bytes that have to be on the devices of a group and stage
+    between(kernels, bytes, stages) -> terms        of handing activations on from stage to stage
     tables  a table that is gathered from, and nothing else, is divided over a group as well, and not on every device of it
     """
 
@@ -74,7 +74,7 @@ def in_layers(
 
     Raises DoesNotFit when that is too few and `check`; ValueError for a number of devices that is no whole number of groups.
     """
-    tensor = graph.devices if graph.devices > 1 else layered.tensor(kernels, graph, weight_bytes)
+    tensor = graph.devices if graph.devices > 1 else layered.tensor(kernels)
     if devices is not None and devices % tensor:
         raise ValueError(f"devices = {devices}: expected a multiple of {tensor}, as many as share a layer here")
     part = shard(graph, tensor) if tensor > graph.devices else graph

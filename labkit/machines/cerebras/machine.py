@@ -96,7 +96,7 @@ def _held(kernels: WaferKernels, stack: str, stored: float, cached: float) -> fl
     return cached if stack == "streamed" else stored + cached
 
 
-LAYERS = Layered(tensor=lambda kernels, graph, weight_bytes: 1, held=_held, between=between)
+LAYERS = Layered(tensor=lambda kernels: 1, held=_held, between=between)
 
 register(
     ExecutionModel(

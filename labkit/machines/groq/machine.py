@@ -10,7 +10,7 @@ from labkit.machines.division import Layered
 from labkit.machines.execution import ExecutionModel, register
 from labkit.machines.groq.kernels import GroqKernels
 from labkit.machines.groq.slices import MULTIPROCESSOR
-from labkit.machines.kernel import KernelCost, Term
+from labkit.machines.kernel import Term
 
 CHAINED = fusion.FusionRules(
     "results stream on through the vector unit without touching SRAM",
@@ -66,17 +66,12 @@ def between(kernels: GroqKernels, moved: float, stages: int) -> tuple[Term, ...]
     )  # fmt: skip
 
 
-def collective(kernels: GroqKernels, operator: str, size: float, among: int) -> KernelCost:
-    """Part of the schedule, like any other instruction."""
-    return kernels.collective(operator, size, among)
-
-
 LAYERS = Layered(
-    tensor=lambda kernels, graph, weight_bytes: kernels.group, held=lambda kernels, stack, stored, cached: stored + cached, between=between, tables=True
+    tensor=lambda kernels: kernels.group, held=lambda kernels, stack, stored, cached: stored + cached, between=between, tables=True
 )  # fmt: skip
 
 register(
     ExecutionModel(
-        "groq", GroqKernels, {"static": CHAINED}, launch, fixed, layered=LAYERS, configured=configured, look=LOOK, collective=collective
+        "groq", GroqKernels, {"static": CHAINED}, launch, fixed, layered=LAYERS, configured=configured, look=LOOK, collective=GroqKernels.collective
     )
 )  # fmt: skip
