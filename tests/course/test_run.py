@@ -192,8 +192,9 @@ def test_an_unsolved_lab_must_earn_nothing(tmp_path):
 def test_an_interrupt_keeps_what_is_finished(tmp_path):
     nbformat.write(notebook("1"), tmp_path / "a.ipynb")
     nbformat.write(notebook("open('started', 'w').close(); import time; time.sleep(600)"), tmp_path / "b.ipynb")
-    script = (
-        "import nbformat, pathlib, sys\nfrom labkit.course.run import run_labs\nroot = pathlib.Path(sys.argv[1])\n"
+    script = (  # a shell's background job starts with interrupts ignored, and so would all that it starts
+        "import nbformat, pathlib, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from labkit.course.run import run_labs\nroot = pathlib.Path(sys.argv[1])\n"
         "nbs = {n: nbformat.read(root / f'{n}.ipynb', 4) for n in 'ab'}\n"
         "runs = run_labs(nbs, {n: {} for n in nbs}, out=root / 'out', cell_timeout=500, timeout=500)\nprint([r.status for r in runs])\n"
     )
