@@ -1,0 +1,11 @@
+"""Where every element of a tensor lies on the device."""
+
+from .arrangement import ElementArrangement, column_of_lane, compatible, from_arrangement, lane_of_column, to_arrangement
+from .lanes import gather, live_lanes, scatter, sticks_of
+from .mixed_radix import lane_of
+from .tensor_layout import MAX_RANK, SpyreTensorLayout, get_device_size_in_bytes
+
+__all__ = [
+    "MAX_RANK", "ElementArrangement", "SpyreTensorLayout", "column_of_lane", "compatible", "from_arrangement", "gather",
+    "get_device_size_in_bytes", "lane_of", "lane_of_column", "live_lanes", "scatter", "sticks_of", "to_arrangement",
+]  # fmt: skip
