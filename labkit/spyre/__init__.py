@@ -3,3 +3,7 @@
 Importing this package, or any module of it, registers the device with PyTorch (once per process). Vocabulary, names of fields
 and switches follow the public torch-spyre project, so that what is learned here is true there.
 """
+
+from . import registration as _registration
+
+_registration.register()

@@ -1,0 +1,5 @@
+"""`python -m labkit.spyre SCRIPT [ARGUMENT ...]` runs an unchanged program with the simulated card as `device="spyre"`."""
+
+from .launcher import main
+
+main()

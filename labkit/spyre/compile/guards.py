@@ -1,0 +1,56 @@
+"""A compiled program is for the layouts that it was compiled with: another layout of the same shape compiles again.
+
+Without this guard the second call would run a program that reads the wrong lanes (torch-spyre issue 1297).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import ModuleType
+
+import torch
+
+from ..imports import when_imported
+from ..tensors.storage import has_memory, memory_of
+
+
+def install() -> None:
+    """Adds the guard to Dynamo, now or when it is imported."""
+    when_imported("torch._dynamo.guards", _wrap)
+
+
+def layout_of(x) -> object:
+    """The layout of a real tensor on the device, else None."""
+    return memory_of(x).layout if isinstance(x, torch.Tensor) and x.device.type == "spyre" and has_memory(x) else None
+
+
+def _wrap(module: ModuleType) -> None:
+    builder = module.GuardBuilder
+    original = builder.TENSOR_MATCH
+
+    @functools.wraps(original)
+    def tensor_match(self, guard, value=None):
+        original(self, guard, value)
+        tensor = value() if isinstance(value, module.TensorWeakRef) else value
+        if tensor is None:
+            tensor = self.get(guard if "guard" in inspect.signature(self.get).parameters else guard.name)
+        expected = layout_of(tensor)
+        if expected is None or getattr(self.check_fn_manager.output_graph, "export", False):
+            return
+        manager = self.get_guard_manager(guard)
+        arguments = [
+            lambda x: layout_of(x) == expected,
+            module.get_verbose_code_parts(f"device_tensor_layout() == {expected}", guard),
+        ]
+        if _takes_stack(module):
+            arguments.append(guard.user_stack)
+        manager.add_lambda_guard(*arguments)
+
+    builder.TENSOR_MATCH = tensor_match
+
+
+@functools.cache
+def _takes_stack(module: ModuleType) -> bool:
+    """Whether `add_lambda_guard` takes the user's stack (newer releases of PyTorch)."""
+    return "user_stack" in inspect.getsource(module.GuardBuilder.TENSOR_MATCH)

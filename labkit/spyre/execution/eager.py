@@ -1,0 +1,52 @@
+"""Eager operators: every ATen operator that reaches the device goes to the executor.
+
+Structured operators would otherwise arrive as their `.out` overloads with an empty result; so the functional and in-place overloads
+are registered one by one, and one boxed fallback takes the rest.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .executor import Executor
+from .reference import ReferenceExecutor
+
+_executor: Executor = ReferenceExecutor()
+
+
+def executor() -> Executor:
+    """What runs operators now."""
+    return _executor
+
+
+def set_executor(new: Executor) -> Executor:
+    """Puts another executor behind the device; returns the one that was there."""
+    global _executor
+    old, _executor = _executor, new
+    return old
+
+
+def run(op: torch._ops.OpOverload, *args, **kwargs):
+    """One operator on the device."""
+    return _executor.run(op, args, kwargs)
+
+
+def register(library: torch.library.Library, every: torch.library.Library) -> None:
+    """Registers the structured overloads on `library` and the fallback on `every`."""
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeExplicitAutogradNonFunctional"):
+        namespace, _, rest = name.partition("::")
+        if namespace != "aten":
+            continue
+        packet, _, overload = rest.partition(".")
+        op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        if any(a.is_out for a in op._schema.arguments):
+            continue
+        library.impl(rest, _kernel(op), "PrivateUse1")
+    every.fallback(run, "PrivateUse1")
+
+
+def _kernel(op):
+    def kernel(*args, **kwargs):
+        return _executor.run(op, args, kwargs)
+
+    return kernel

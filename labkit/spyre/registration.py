@@ -1,0 +1,97 @@
+"""Registers the device with PyTorch: once per process, and so that programs on other devices notice nothing.
+
+What registration changes in PyTorch, and what is done about it (tried on 2.11, 2.13 and 2.14.1):
+
+* The name of the device is given once per process. Where the real `torch_spyre` is importable it is used and said so; where another
+  backend has taken the name, a clear error says which.
+* `torch.accelerator` becomes spyre, and `torch.accelerator.synchronize` refuses for a backend written in Python, which breaks every
+  `torch.utils.benchmark.Timer`, of CPU code too: it is replaced by one that synchronizes the simulated card.
+* `Tensor.to` and `torch.empty` learn `device_layout=`, as the real project teaches them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+import warnings
+
+import torch
+
+NAME = "spyre"
+_real = False
+
+
+def uses_real_device() -> bool:
+    """True when the real torch_spyre stands behind `device="spyre"` in this process."""
+    return _real
+
+
+def register() -> None:
+    """Registers the device; does nothing the second time. Raises RuntimeError when another backend has the place."""
+    global _real
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken == NAME and getattr(getattr(torch, NAME, None), "simulated", False):
+        return
+    if taken == NAME or _real_is_installed():
+        _real = True
+        warnings.warn(
+            "the real torch_spyre is installed and is used for device='spyre'; labkit's simulation stays off in this process.",
+            stacklevel=3,
+        )
+        if taken != NAME:
+            importlib.import_module("torch_spyre")
+        return
+    if taken != "privateuseone":
+        raise RuntimeError(
+            f"PyTorch's place for an external device is taken by {taken!r} in this process, and there is one. "
+            "Start a new process and import labkit.spyre there."
+        )
+    _register_simulation()
+
+
+def _real_is_installed() -> bool:
+    shim = sys.modules.get("torch_spyre")
+    if getattr(shim, "simulated", False):
+        return False
+    try:
+        return importlib.util.find_spec("torch_spyre") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+_libraries: list[torch.library.Library] = []
+"""Kernels stay registered as long as these live."""
+
+
+def _register_simulation() -> None:
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+    from . import torch_module
+    from .compile import guards, routing
+    from .execution import eager
+    from .tensors import factories, layouts, views
+
+    _setup_privateuseone_for_python_backend(NAME, backend_module=torch_module)
+    aten, every = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+    _libraries.extend((aten, every))
+    views.register(aten)
+    factories.register(aten)
+    eager.register(aten, every)
+    layouts.install()
+    routing.install()
+    guards.install()
+    _let_accelerator_synchronize()
+
+
+def _let_accelerator_synchronize() -> None:
+    original = torch.accelerator.synchronize
+
+    @functools.wraps(original)
+    def synchronize(device=None, /):
+        torch.spyre.synchronize()
+
+    torch.accelerator.synchronize = synchronize
+    timer = sys.modules.get("torch.utils.benchmark.utils.timer")
+    if timer is not None and hasattr(timer, "synchronize"):  # pragma: no cover - torch 2.11 binds it at import
+        timer.synchronize = synchronize

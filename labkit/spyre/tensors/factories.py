@@ -1,0 +1,95 @@
+"""Kernels that make or resize memory: empty, empty_strided, resize_, and the copies that PyTorch calls for them."""
+
+from __future__ import annotations
+
+import torch
+
+from ..layout import SpyreTensorLayout
+from . import transfers
+from .storage import META, aten, attach, extent, memory_of, new_tensor
+
+
+def register(library: torch.library.Library) -> None:
+    """Registers the kernels."""
+    library.impl("empty.memory_format", _empty, "PrivateUse1")
+    library.impl("empty_strided", _empty_strided, "PrivateUse1")
+    library.impl("_copy_from", _copy_from, "PrivateUse1")
+    library.impl("_copy_from_and_resize", _copy_from_and_resize, "PrivateUse1")
+    library.impl("_local_scalar_dense", transfers.local_scalar, "PrivateUse1")
+    library.impl("resize_", _resize, "PrivateUse1")
+
+
+def _check_device(device) -> None:
+    if device is not None and torch.device(device).index not in (None, 0):
+        raise RuntimeError(f"device {torch.device(device)}: this machine has one simulated card, 'spyre:0'.")
+
+
+def _empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    _check_device(device)
+    dtype = dtype or torch.get_default_dtype()
+    shape = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
+    return new_tensor(shape.shape, shape.stride(), dtype)
+
+
+def _empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
+    _check_device(device)
+    return new_tensor(size, stride, dtype or torch.get_default_dtype())
+
+
+def empty_with_layout(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout) -> torch.Tensor:
+    """Fresh memory in a layout of the caller's choice. Raises ValueError when the layout does not reach every element."""
+    return new_tensor(size, stride, dtype, layout)
+
+
+def _copy_from(source, target, non_blocking=False):
+    if target.numel() == 0:
+        return target
+    if source.device.type == "spyre" and target.device.type == "spyre":
+        transfers.copy_on_device(source, target)
+    elif source.device.type == "spyre":
+        transfers.copy_to_host(source, target)
+    elif source.device.type == "cpu":
+        transfers.copy_to_device(source, target)
+    else:
+        raise RuntimeError(f"copy from {source.device} to {target.device}: go through the CPU, x.cpu().to('{target.device.type}').")
+    return target
+
+
+def _copy_from_and_resize(source, target):
+    if target.shape != source.shape:
+        if target.device.type == "spyre":
+            resize(target, source.shape)
+        else:
+            target.resize_(source.shape)
+    return _copy_from(source, target)
+
+
+def _resize(tensor, size, *, memory_format=None):
+    return resize(tensor, size)
+
+
+def resize(tensor: torch.Tensor, size) -> torch.Tensor:
+    """`resize_`: contiguous `size` over the same storage, which grows when it must; elements keep their host offsets."""
+    size = tuple(int(n) for n in size)
+    stride = torch.empty(size, device="meta").stride()
+    held = memory_of(tensor)
+    needed = tensor.storage_offset() + extent(size, stride)
+    if needed > held.elements:
+        old = transfers.read_codes(aten.as_strided.default(tensor, (held.elements,), (1,), 0)) if held.elements else None
+        block = (needed,) if tensor.storage_offset() else size
+        attach(tensor, block, (1,) if tensor.storage_offset() else stride, tensor.dtype, _layout_of(block, tensor.dtype))
+        if old is not None:
+            grown = aten.set_.source_Storage_storage_offset.redispatch(META, tensor, tensor.untyped_storage(), 0, (len(old),), (1,))
+            transfers.write_codes(grown, old)
+    return aten.set_.source_Storage_storage_offset.redispatch(
+        META,
+        tensor,
+        tensor.untyped_storage(),
+        tensor.storage_offset() if needed <= held.elements else needed - extent(size, stride),
+        size,
+        stride,
+    )
+
+
+def _layout_of(size, dtype) -> SpyreTensorLayout:
+    return SpyreTensorLayout(list(size), dtype)

@@ -1,0 +1,88 @@
+"""Layouts at PyTorch's surface: `tensor.device_tensor_layout()`, `tensor.to(device_layout=...)`, `torch.empty(..., device_layout=...)`."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from ..layout import SpyreTensorLayout, lane_of
+from .factories import empty_with_layout
+from .storage import extent, has_memory, is_dense, memory_of
+
+
+def install() -> None:
+    """Adds the method and the keyword; without `device_layout` the originals are called with what they were given."""
+    torch.Tensor.device_tensor_layout = device_tensor_layout
+    original_to, original_empty = torch.Tensor.to, torch.empty
+
+    @functools.wraps(original_to)
+    def to(self, *args, **kwargs):
+        if kwargs.get("device_layout") is None:
+            kwargs.pop("device_layout", None)
+            return original_to(self, *args, **kwargs)
+        return to_with_layout(self, kwargs.pop("device_layout"), *args, **kwargs)
+
+    @functools.wraps(original_empty)
+    def empty(*args, **kwargs):
+        layout = kwargs.pop("device_layout", None)
+        if layout is None:
+            return original_empty(*args, **kwargs)
+        device = kwargs.pop("device", "spyre")
+        _check(layout, device)
+        shape = original_empty(*args, device="meta", **kwargs)
+        _check_reach(layout, shape.shape, shape.stride(), shape.dtype)
+        return empty_with_layout(shape.shape, shape.stride(), shape.dtype, layout)
+
+    torch.Tensor.to, torch.empty = to, empty
+    contents = torch._tensor_str._tensor_str
+
+    @functools.wraps(contents)
+    def tensor_str(self, indent):
+        # One copy to the host instead of dozens of small operators, some of them in float64; PyTorch does so for other compiled devices.
+        return contents(self.cpu() if self.device.type == "spyre" and has_memory(self) else self, indent)
+
+    torch._tensor_str._tensor_str = tensor_str
+
+
+def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
+    """The layout of the storage behind a tensor on the device; a view has its base's. Raises RuntimeError on another device."""
+    return memory_of(tensor).layout
+
+
+def to_with_layout(tensor: torch.Tensor, layout: SpyreTensorLayout, *args, copy: bool = False, **kwargs) -> torch.Tensor:
+    """`tensor` on the device in `layout`: itself if it lies there so already and `copy` is False, else a copy.
+
+    args, kwargs: device and dtype as `Tensor.to` takes them; the device can only be 'spyre'. Strides are kept when they are dense.
+    Raises TypeError for something that is no layout, ValueError for a layout that does not reach every element, or whose format cannot hold the dtype.
+    """
+    device, dtype, _, _ = torch._C._nn._parse_to(*args, **{k: v for k, v in kwargs.items() if v is not None})
+    _check(layout, device or "spyre")
+    dtype = dtype or tensor.dtype
+    if tensor.device.type == "spyre" and tensor.dtype == dtype and not copy and memory_of(tensor).layout == layout:
+        return tensor
+    size = tuple(tensor.shape)
+    stride = tensor.stride() if is_dense(tensor) else torch.empty(size, device="meta").stride()
+    _check_reach(layout, size, stride, dtype)
+    return empty_with_layout(size, stride, dtype, layout).copy_(tensor)
+
+
+def _check(layout, device) -> None:
+    if not isinstance(layout, SpyreTensorLayout):
+        raise TypeError(
+            f"device_layout = {layout!r}: expected a torch.spyre.SpyreTensorLayout, such as SpyreTensorLayout([512, 256], torch.float16)."
+        )
+    if torch.device(device).type != "spyre":
+        raise ValueError(f"device_layout was given with device {str(device)!r}: only tensors on 'spyre' have a device layout.")
+
+
+def _check_reach(layout: SpyreTensorLayout, size, stride, dtype: torch.dtype) -> None:
+    floating = layout.device_dtype.name.startswith(("SEN1", "BFLOAT", "IEEE_FP"))
+    if (dtype.is_floating_point or dtype == torch.bool) != floating:
+        raise ValueError(f"{layout} holds {layout.device_dtype}, which cannot hold {dtype} values.")
+    reached = extent(size, stride)
+    if reached:
+        try:
+            lane_of(layout, torch.arange(reached))
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"a tensor of size {list(size)} and stride {list(stride)} does not fit {layout}: {error}") from None

@@ -1,0 +1,88 @@
+"""Copies between host and device and on the device: every element through layout and format, padding lanes untouched."""
+
+from __future__ import annotations
+
+import torch
+
+from ..formats import decode, encode
+from ..layout import gather, scatter, sticks_of
+from ..runtime import runtime
+from ..runtime.transfer_log import note
+from .storage import is_whole, memory_of
+
+STICK_BYTES = 128
+
+
+def read_values(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The values of a device tensor as a CPU tensor of its shape, in `dtype` (None: the tensor's own). No job, no log."""
+    return decode(read_codes(tensor), memory_of(tensor).fmt, dtype or tensor.dtype)
+
+
+def read_codes(tensor: torch.Tensor) -> torch.Tensor:
+    """The codes of a device tensor's elements, of its shape: what lies in the lanes, bit for bit."""
+    held = memory_of(tensor)
+    return gather(held.layout, held.codes, tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+
+
+def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log."""
+    write_codes(tensor, encode(values, memory_of(tensor).fmt))
+
+
+def write_codes(tensor: torch.Tensor, codes: torch.Tensor) -> None:
+    """Writes codes into the lanes of a device tensor's elements."""
+    held = memory_of(tensor)
+    scatter(held.layout, held.codes, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), codes)
+
+
+def bytes_of(tensor: torch.Tensor) -> int:
+    """Bytes of the sticks that hold the tensor's elements: what a transfer moves."""
+    if not tensor.numel():
+        return 0
+    held = memory_of(tensor)
+    if is_whole(tensor):
+        return held.layout.size_in_bytes
+    return STICK_BYTES * len(sticks_of(held.layout, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
+
+
+def copy_to_device(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Host to device: `source` (CPU, any strides) is expanded to `target`'s shape. Raises ValueError for values that do not fit."""
+    source = source.detach().expand(target.shape)
+    moved = bytes_of(target)
+    runtime().submit("H2D", "copy_to_device", moved, lambda: write_values(target, source))
+    note("H2D", source, target, moved)
+
+
+def copy_to_host(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Device to host; the host waits for it."""
+    moved = bytes_of(source)
+
+    def work():
+        return read_values(source, target.dtype)
+
+    values = runtime().submit("D2H", "copy_to_host", moved, work, blocking=True)
+    target.detach().copy_(values)
+    note("D2H", source, target, moved)
+
+
+def copy_on_device(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Device to device: bit for bit when format and dtype agree, through the value otherwise."""
+    source = source.detach().expand(target.shape)
+    moved = bytes_of(source) + bytes_of(target)
+
+    def work():
+        if source.dtype == target.dtype and memory_of(source).fmt == memory_of(target).fmt:
+            write_codes(target, read_codes(source))
+        else:
+            values = read_values(source, torch.float32 if source.is_floating_point() else source.dtype)
+            write_values(target, values if target.is_floating_point() else values.to(target.dtype))
+
+    runtime().submit("D2D", "copy_from_d2d", moved, work)
+    note("D2D", source, target, moved)
+
+
+def local_scalar(tensor: torch.Tensor):
+    """`.item()`: waits for the device and gives a Python number."""
+    host = torch.empty((), dtype=tensor.dtype)
+    copy_to_host(tensor.reshape(()), host)
+    return host.item()

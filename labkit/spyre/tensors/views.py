@@ -1,0 +1,41 @@
+"""View kernels: size, stride and offset change, the storage and with it memory and layout stay."""
+
+from __future__ import annotations
+
+import torch
+
+from .storage import META, aten, extent, has_memory, memory_of
+
+VIEWS = ("as_strided", "view", "_unsafe_view", "_reshape_alias", "unfold", "alias")
+
+
+def register(library: torch.library.Library) -> None:
+    """Registers the view kernels; each redispatches to Meta, which does the arithmetic and the checks of shape."""
+    for name in VIEWS:
+        library.impl(name, _kernel(getattr(aten, name).default), "PrivateUse1")
+    library.impl("view.dtype", _view_dtype, "PrivateUse1")
+
+
+def _kernel(op):
+    def view(tensor, *args, **kwargs):
+        result = op.redispatch(META, tensor, *args, **kwargs)
+        if has_memory(tensor):
+            reached = result.storage_offset() + extent(result.shape, result.stride())
+            held = memory_of(tensor)
+            if reached > held.elements and result.numel():
+                raise RuntimeError(
+                    f"{op}: size {list(result.shape)}, stride {list(result.stride())} and offset {result.storage_offset()} reach element "
+                    f"{reached - 1} of a storage of {held.elements} elements. A view cannot leave its storage."
+                )
+        return result
+
+    return view
+
+
+def _view_dtype(tensor, dtype):
+    if dtype == tensor.dtype:
+        return aten.alias.default(tensor)
+    raise RuntimeError(
+        f"view({dtype}) of a {tensor.dtype} tensor: bits on the device are not those of the host (float16 lies there as 1-6-9), so they "
+        "cannot be looked at as another dtype. Use .to(dtype) for the values, or .cpu().view(dtype) for the host's bits."
+    )
