@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from .executor import Executor
+from .failures import reporting
 from .reference import ReferenceExecutor
 
 _executor: Executor = ReferenceExecutor()
@@ -27,8 +28,9 @@ def set_executor(new: Executor) -> Executor:
 
 
 def run(op: torch._ops.OpOverload, *args, **kwargs):
-    """One operator on the device."""
-    return _executor.run(op, args, kwargs)
+    """One operator on the device; a failure leaves a diagnostic report when that is switched on."""
+    with reporting(str(op)):
+        return _executor.run(op, args, kwargs)
 
 
 def register(library: torch.library.Library, every: torch.library.Library) -> None:
@@ -47,6 +49,6 @@ def register(library: torch.library.Library, every: torch.library.Library) -> No
 
 def _kernel(op):
     def kernel(*args, **kwargs):
-        return _executor.run(op, args, kwargs)
+        return run(op, *args, **kwargs)
 
     return kernel

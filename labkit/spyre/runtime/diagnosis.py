@@ -35,7 +35,7 @@ LAYERS = {
     7: "runtime and data movement",
     8: "device arithmetic",
 }
-_NAME = re.compile(r"ffdc_(?:%s)_(\d{8}T\d{6}_\d{6})_\d+\.json" % "|".join(CATEGORIES))
+_NAME = re.compile("ffdc_(?:" + "|".join(CATEGORIES) + r")_(\d{8}T\d{6}_\d{6})_\d+\.json")
 _FIELDS = {
     "failure": ("category", "layer", "op", "exception_type", "message", "file", "lineno", "source_line", "traceback"),
     "runtime": ("kernel_name", "code_dir"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from ..execution.failures import reporting
 from ..layout import SpyreTensorLayout
 from . import transfers
 from .storage import META, aten, attach, extent, memory_of, new_tensor
@@ -44,6 +45,12 @@ def empty_with_layout(size, stride, dtype: torch.dtype, layout: SpyreTensorLayou
 def _copy_from(source, target, non_blocking=False):
     if target.numel() == 0:
         return target
+    with reporting("copy_", otherwise=("runtime_launch", 7)):
+        _copy(source, target)
+    return target
+
+
+def _copy(source, target) -> None:
     if source.device.type == "spyre" and target.device.type == "spyre":
         transfers.copy_on_device(source, target)
     elif source.device.type == "spyre":
@@ -52,7 +59,6 @@ def _copy_from(source, target, non_blocking=False):
         transfers.copy_to_device(source, target)
     else:
         raise RuntimeError(f"copy from {source.device} to {target.device}: go through the CPU, x.cpu().to('{target.device.type}').")
-    return target
 
 
 def _copy_from_and_resize(source, target):

@@ -43,6 +43,21 @@ def install() -> None:
         return contents(self.cpu() if self.device.type == "spyre" and has_memory(self) else self, indent)
 
     torch._tensor_str._tensor_str = tensor_str
+    reduce = torch.Tensor.__reduce_ex__
+
+    @functools.wraps(reduce)
+    def reduce_ex(self, protocol):
+        # torch.save and pickle: the values, as PyTorch stores tensors of other devices without host storage; the layout becomes the default one.
+        if self.device.type == "spyre" and has_memory(self):
+            return torch._utils._rebuild_device_tensor_from_cpu_tensor, (
+                self.detach().cpu(),
+                self.dtype,
+                str(self.device),
+                self.requires_grad,
+            )
+        return reduce(self, protocol)
+
+    torch.Tensor.__reduce_ex__ = reduce_ex
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
