@@ -142,3 +142,20 @@ def lane_of(layout: SpyreTensorLayout, offsets: torch.Tensor) -> torch.Tensor:
     for digit, value in zip(radix.digits, values, strict=True):
         lanes += value * digit.lanes
     return lanes
+
+
+def offset_of(layout: SpyreTensorLayout, lanes: torch.Tensor) -> torch.Tensor:
+    """The host offset that the layout's strides put behind each lane; -1 where no host dim reaches it. int64 to int64, any shape.
+
+    The inverse of `lane_of` for lanes that hold elements. Behind a padding lane it is what a transfer without limits would read:
+    an offset outside the tensor, or that of an element that belongs elsewhere.
+    """
+    radix = radix_of(layout)
+    offsets = torch.zeros_like(lanes)
+    for digit in radix.digits:
+        offsets += lanes // digit.lanes % digit.extent * digit.stride
+    beyond = lanes % radix.per_stick >= layout.device_size[-1]
+    for extent, stride, step in zip(layout.device_size, layout.stride_map, layout.device_strides(), strict=True):
+        if stride == SYNTHETIC:
+            beyond |= lanes // step % max(1, extent) != 0
+    return torch.where(beyond, -1, offsets)
