@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import itertools
 import struct
 from dataclasses import replace
 from fractions import Fraction
@@ -39,7 +38,7 @@ TRIED = {
     FloatFormat("bf16 bias 133", 8, 7, 133, "ieee", "gradual"): replace(BF16, bias=133),
     FloatFormat("1-7-8 bias 126", 7, 8, 126, "merged", "gradual"): Reference(7, 8, 126, frozenset({0x7FFF}), None, True),
     FloatFormat("1-7-8 bias 127", 7, 8, 127, "fn", "gradual"): Reference(7, 8, 127, frozenset({0x7FFF}), None, True),
-    FloatFormat("1-7-8 bias -1", 7, 8, 0, "fn", "none"): Reference(7, 8, 0, frozenset({0x7FFF}), None, False),
+    FloatFormat("1-7-8 bias 0", 7, 8, 0, "fn", "none"): Reference(7, 8, 0, frozenset({0x7FFF}), None, False),
     FloatFormat("1-3-4", 3, 4, 3, "fnuz", "none"): Reference(3, 4, 3, frozenset({0x80}), None, False, signed_nan=False),
     FloatFormat("1-2-5", 2, 5, 1, "ieee", "gradual"): Reference(2, 5, 1, frozenset(range(0x61, 0x80)), 0x60, True),
 }  # fmt: skip
@@ -233,7 +232,6 @@ finite = st.one_of(
 @by_rounding
 @given(value=finite)
 def test_a_value_gets_the_code_that_a_search_over_all_codes_finds(fmt, rounding, value):
-    # 1-7-8 with bias 127 ends below 2^1; above, the reference of the next value is still exact.
     assert hex(unsigned(encode(torch.tensor(value, dtype=torch.float64), fmt, rounding=rounding)).item()) == hex(
         brute_force(value, fmt, rounding)
     )
@@ -395,7 +393,6 @@ def test_every_half_with_an_even_last_bit_is_a_dl16_value():
     assert (decode(encode(odd, DataFormats.SEN169_FP16), DataFormats.SEN169_FP16) != odd).all()
 
 
-def test_all_formats_have_a_reference_or_are_32_bits():
+def test_every_narrow_float_format_has_a_reference():
     floats = [f for f in DataFormats if f.bits in (8, 16) and f not in DEVICE]
     assert {f.name for f in floats} == {"SENINT8", "SENINT16", "BOOL"}
-    assert len(list(itertools.product(FORMATS, Rounding))) == 51
