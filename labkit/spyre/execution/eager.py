@@ -16,9 +16,10 @@ WHOLE = (
     "abs", "_safe_softmax", "addr", "celu", "constant_pad_nd", "convolution", "count_nonzero", "cummax", "cummin",
     "deg2rad", "dist", "embedding", "index_put", "isinf", "kthvalue", "logcumsumexp", "logical_and", "logical_not", "logical_or",
     "logical_xor", "logsumexp", "masked_fill.Scalar", "masked_fill.Tensor", "masked_scatter", "mean", "median.dim", "mv", "nan_to_num",
-    "native_group_norm", "native_layer_norm", "norm.Scalar", "norm.ScalarOpt_dtype", "rad2deg", "repeat", "sort", "sum",
+    "native_group_norm", "native_layer_norm", "norm.Scalar", "norm.ScalarOpt_dtype", "rad2deg", "repeat", "scaled_dot_product_attention", "sort", "sum",
 )  # fmt: skip
-"""Operators that PyTorch would take apart, or run as their `.out` overload, on a device that does not claim them."""
+"""Operators that PyTorch would take apart, or run as their `.out` overload, on a device that does not claim them. Attention is one of
+them because its pieces write -inf into masks, and the device's 16-bit format has no infinity."""
 
 _executor: Executor = ReferenceExecutor()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
-from ..formats import decode, encode
+from ..formats import DataFormats, decode, encode
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
@@ -25,8 +27,27 @@ def read_codes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log."""
-    write_codes(tensor, encode(values, memory_of(tensor).fmt))
+    """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log.
+
+    Warns once in a process when an infinity becomes the format's NaN.
+    """
+    fmt = memory_of(tensor).fmt
+    if not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
+        _warn_of_infinity()
+    write_codes(tensor, encode(values, fmt))
+
+
+_warned_of_infinity = False
+
+
+def _warn_of_infinity() -> None:
+    global _warned_of_infinity
+    _warned_of_infinity = True
+    warnings.warn(
+        "an infinity became NaN: the device's 16-bit format (DL16) has one code for both. Mask with a large finite number, such as -1e4, instead "
+        "of -inf.",
+        stacklevel=5,
+    )
 
 
 def write_codes(tensor: torch.Tensor, codes: torch.Tensor) -> None:
