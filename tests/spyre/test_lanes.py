@@ -99,7 +99,7 @@ def views(draw, size, stride):
     reach = sum(max(0, n - 1) * t for n, t in zip(size, stride, strict=True)) + 1
     x = torch.empty(reach, device="meta").as_strided(size, stride)
     for _ in range(draw(st.integers(0, 4))):
-        kind = draw(st.sampled_from(["select", "slice", "permute", "flatten", "split", "unsqueeze", "expand"]))
+        kind = draw(st.sampled_from(["select", "slice", "permute", "flatten", "split", "unsqueeze", "expand", "unfold"]))
         dim = draw(st.integers(0, x.dim() - 1)) if x.dim() else 0
         if kind == "select" and x.dim() and x.size(dim):
             x = x.select(dim, draw(st.integers(0, x.size(dim) - 1)))
@@ -115,6 +115,8 @@ def views(draw, size, stride):
             x = x.unflatten(dim, (5, -1))
         elif kind == "unsqueeze":
             x = x.unsqueeze(dim)
+        elif kind == "unfold" and x.dim() and x.size(dim) >= 6:
+            x = x.unfold(dim, 6, draw(st.sampled_from([1, 2, 4, 6, 8])))
         elif kind == "expand" and x.dim() and x.size(dim) == 1:
             x = x.expand([3 if d == dim else -1 for d in range(x.dim())])
     return list(x.size()), list(x.stride()), x.storage_offset()
@@ -260,6 +262,7 @@ def test_stick_count_of_a_transfer():
         (([5, 100, 150], [15000, 150, 1], F16, [1, 0, 2]), ([5, 100, 150], [15000, 150, 1], 0), 2),
         (([512, 256], [256, 1], F16, [0, 1, -1]), ([512, 256], [256, 1], 0), 1),
         (([4096, 4096],), ([3, 7, 128], [4096, 0, 1], 8192), 1),
+        (([40, 60],), ([40, 60], [60, 1], 0), 1),
         (([40, 60], [60, 1], F16, [1, 0]), ([40, 60], [60, 1], 0), 1),
         (([100, 60], [60, 1], F16, [1, 0]), ([100, 60], [60, 1], 0), 2),
     ],
@@ -292,12 +295,19 @@ def test_codes_are_broadcast_and_moved_bit_by_bit_in_any_dtype():
             assert int((memory.to(torch.float32) != 0).sum()) == math.prod(view[0])
 
 
-def test_memory_inside_a_larger_storage():
+def test_of_two_dims_with_one_host_stride_the_stick_fills_first():
+    layout = SpyreTensorLayout([1, 60, 64], [64, 1, 1], DL16)
+    assert lane_of(layout, torch.arange(60)).tolist() == list(range(60))
+    # Offset 63 is the stick's last; 64 is 63 and one row on.
+    assert lane_of(layout, torch.tensor([63, 64])).tolist() == [63, 64 + 63]
+
+
+def test_memory_and_codes_inside_a_larger_storage():
     layout = SpyreTensorLayout([3, 70], F16)
     whole = torch.full((layout.lanes + 20,), EMPTY)
     memory = whole[10 : 10 + layout.lanes]
-    scatter(layout, memory, [3, 70], [70, 1], 0, torch.arange(210).view(3, 70))
-    assert torch.equal(gather(layout, memory, [70, 3], [1, 70]), torch.arange(210).view(3, 70).T)
+    scatter(layout, memory, [3, 70], [70, 1], 0, torch.arange(1000)[17:227].view(70, 3).T)
+    assert torch.equal(gather(layout, memory, [70, 3], [1, 70]), torch.arange(17, 227).view(70, 3))
     assert (whole[:10] == EMPTY).all() and (whole[-10:] == EMPTY).all()
 
 

@@ -205,10 +205,8 @@ def _elements(dense: torch.Tensor, piece: Piece) -> torch.Tensor:
 
 
 def _sticks(piece: Piece, per_stick: int) -> torch.Tensor:
-    """Sticks of a block; axes that stay inside one stick are not walked."""
-    inside = [a for a in piece.axes if a.lanes < per_stick]
-    crosses = piece.base % per_stick + sum((a.extent - 1) * a.lanes for a in inside) >= per_stick
-    axes = [a for a in piece.axes if crosses or a not in inside]
+    """Sticks of a block. Axes along the slots stay inside their stick and are not walked."""
+    axes = [a for a in piece.axes if a.lanes >= per_stick]
     return _offsets([a.extent for a in axes], [a.lanes for a in axes], piece.base) // per_stick
 
 
