@@ -44,6 +44,7 @@ def empty_with_layout(size, stride, dtype: torch.dtype, layout: SpyreTensorLayou
 
 def _copy_from(source, target, non_blocking=False):
     if target.numel() == 0:
+        source.expand(target.shape)  # raises for what does not broadcast to it
         return target
     with reporting("copy_", otherwise=("runtime_launch", 7)):
         _copy(source, target)
