@@ -7,3 +7,4 @@ and switches follow the public torch-spyre project, so that what is learned here
 from . import registration as _registration
 
 _registration.register()
+uses_real_device = _registration.uses_real_device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import settings
-from .execution import arguments, random
+from .execution import call, random
 from .execution.executor import counters, reset_counters
 from .formats import DataFormats, get_device_dtype
 from .layout import ElementArrangement, SpyreTensorLayout, get_device_size_in_bytes
@@ -166,7 +166,7 @@ def empty_cache() -> None:
 
 def set_autograd(enabled: bool) -> None:
     """Lets a backward pass run on the device; off at first, as the card's stack runs inference."""
-    arguments.set_autograd(enabled)
+    call.set_autograd(enabled)
 
 
 def switches() -> list[dict[str, str]]:

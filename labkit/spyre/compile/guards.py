@@ -21,8 +21,12 @@ def install() -> None:
 
 
 def layout_of(x) -> object:
-    """The layout of a real tensor on the device, else None."""
-    return memory_of(x).layout if isinstance(x, torch.Tensor) and x.device.type == "spyre" and has_memory(x) else None
+    """What a compiled program depends on: "default" for the layout that a shape gets by itself, so that one program can serve many
+    lengths; else the layout; None for anything but a real tensor on the device."""
+    if not isinstance(x, torch.Tensor) or x.device.type != "spyre" or not has_memory(x):
+        return None
+    held = memory_of(x)
+    return "default" if held.by_default else held.layout
 
 
 def _wrap(module: ModuleType) -> None:

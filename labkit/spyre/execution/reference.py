@@ -6,16 +6,17 @@ Shapes, strides and dtypes of results are those that PyTorch's meta kernels stat
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch.utils import _pytree as pytree
 
 from ..runtime import runtime
 from ..tensors.storage import is_dense, new_tensor
 from ..tensors.transfers import bytes_of, read_values, write_values
-from . import arguments
+from . import random
+from .call import CPU, WIDENED, Call, on_device
 from .executor import REFERENCE, count
-
-WIDENED = (torch.float16, torch.bfloat16)
 
 
 class ReferenceExecutor:
@@ -24,70 +25,66 @@ class ReferenceExecutor:
     name = REFERENCE
 
     def run(self, op: torch._ops.OpOverload, args: tuple, kwargs: dict):
-        arguments.check(op, args, kwargs)
-        expected = arguments.meta_results(op, args, kwargs)
-        written = arguments.written(op, args, kwargs)
-        tensors = arguments.device_tensors(args, kwargs)
-        moved = sum(bytes_of(t) for t in tensors)
+        call = Call.of(op, args, kwargs)
+        call.check()
+        moved = sum(bytes_of(t) for t in call.tensors)
         count(op, self.name)
-        return runtime().submit("kernel", str(op), moved, lambda: self._work(op, args, kwargs, expected, written))
+        return runtime().submit("kernel", str(op), moved, lambda: _work(call))
 
-    def _work(self, op, args, kwargs, expected, written):
-        from .random import generator
 
-        copies: dict[int, torch.Tensor] = {}
+def _work(call: Call):
+    copies = {id(x): _host_copy(x) for x in call.tensors}
+    args, kwargs = call.with_leaves([copies[id(x)] if on_device(x) else CPU if _is_device(x) else x for x in call.leaves])
+    if _takes_generator(call.op) and kwargs.get("generator") is None:
+        kwargs["generator"] = random.generator()
+    with torch.no_grad():
+        results = call.op(*args, **kwargs)
+    for tensor in call.written():
+        value = copies[id(tensor)]
+        if value.shape != tensor.shape:
+            from ..tensors.factories import resize
 
-        def to_host(x):
-            if isinstance(x, torch.Tensor) and x.device.type == "spyre":
-                if id(x) not in copies:
-                    copies[id(x)] = _host_copy(x)
-                return copies[id(x)]
-            return arguments.CPU if isinstance(x, torch.device) and x.type == "spyre" else x
+            resize(tensor, value.shape)
+        write_values(tensor, value)
+    arguments = {id(copies[id(x)]): x for x in call.tensors}
+    if isinstance(results, torch.Tensor):  # the common case, without taking a tree apart
+        leaves, spec = [results], None
+    else:
+        leaves, spec = pytree.tree_flatten(results)
+    foreseen = None if all(id(r) in arguments or not isinstance(r, torch.Tensor) for r in leaves) else call.foreseen()
+    if foreseen is None or len(foreseen) != len(leaves):
+        foreseen = [None] * len(leaves)
+    made = [_to_device(r, wanted, arguments, call.result_dtype) for r, wanted in zip(leaves, foreseen, strict=True)]
+    return made[0] if spec is None else pytree.tree_unflatten(made, spec)
 
-        host_args, host_kwargs = pytree.tree_map(to_host, (args, kwargs))
-        names = {a.name for a in op._schema.arguments}
-        if "generator" in names and host_kwargs.get("generator") is None:
-            host_kwargs["generator"] = generator()
-        with torch.no_grad():
-            results = op(*host_args, **host_kwargs)
-        for tensor in written:
-            value = copies[id(tensor)]
-            if value.shape != tensor.shape:
-                from ..tensors.factories import resize
 
-                resize(tensor, value.shape)
-            write_values(tensor, value)
-        back = {id(value): x for x in arguments.device_tensors(args, kwargs) for value in (copies.get(id(x)),) if value is not None}
-        flat, spec = pytree.tree_flatten(results)
-        wanted = pytree.tree_flatten(expected)[0] if expected is not None else [None] * len(flat)
-        if len(wanted) != len(flat):
-            wanted = [None] * len(flat)
-        fallback = arguments.result_dtype(args, kwargs)
-        return pytree.tree_unflatten([_to_device(r, w, back, fallback) for r, w in zip(flat, wanted, strict=True)], spec)
+def _is_device(x) -> bool:
+    return isinstance(x, torch.device) and x.type == "spyre"
+
+
+@functools.cache
+def _takes_generator(op) -> bool:
+    return any(a.name == "generator" for a in op._schema.arguments)
 
 
 def _host_copy(tensor: torch.Tensor) -> torch.Tensor:
     """A CPU copy with the tensor's strides where they do not overlap; 16-bit floats as float32."""
     values = read_values(tensor, torch.float32 if tensor.dtype in WIDENED else tensor.dtype)
-    if is_dense(tensor) and not tensor.is_contiguous():
+    if not tensor.is_contiguous() and is_dense(tensor):
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=values.dtype).copy_(values)
     return values
 
 
-def _to_device(result, expected, back, fallback):
+def _to_device(result, wanted, arguments: dict[int, torch.Tensor], narrow: torch.dtype | None):
+    """A result on the device: the argument that it is, or a new tensor of the foreseen strides and dtype."""
     if not isinstance(result, torch.Tensor):
         return result
-    if id(result) in back:
-        return back[id(result)]
-    if expected is not None and expected.shape == result.shape:
-        size, stride, dtype = expected.shape, expected.stride(), expected.dtype
+    if id(result) in arguments:
+        return arguments[id(result)]
+    if wanted is not None and wanted.shape == result.shape:
+        made = new_tensor(wanted.shape, wanted.stride(), wanted.dtype)
     else:
-        size, stride, dtype = (
-            result.shape,
-            result.stride(),
-            fallback if result.dtype == torch.float32 and fallback else result.dtype,
-        )
-    made = new_tensor(size, stride, dtype)
+        made = new_tensor(result.shape, result.stride(), narrow if narrow and result.dtype == torch.float32 else result.dtype)
     if made.numel():
         write_values(made, result)
     return made

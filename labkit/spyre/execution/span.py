@@ -37,14 +37,14 @@ def smallest_span(sticks: tuple[int, ...], cores: int) -> tuple[int, tuple[int, 
     return best
 
 
-def check(layout, cores: int, what: str) -> None:
-    """Raises SpanOverflow when no split over `cores` keeps each core's span within `MAX_SPAN_BYTES`."""
+def check(layout, cores: int, op: object, shape) -> None:
+    """Raises SpanOverflow when no split of an argument of `op` over `cores` keeps each core's span within `MAX_SPAN_BYTES`."""
     if layout.size_in_bytes <= MAX_SPAN_BYTES:
         return
     span, split = smallest_span(tuple(layout.device_size[:-1]), cores)
     if span > MAX_SPAN_BYTES:
         raise SpanOverflow(
-            f"{what} takes {layout.size_in_bytes:,} bytes of device memory; one core addresses at most {MAX_SPAN_BYTES:,} in one span, and the "
-            f"best split over {cores} core{'s' if cores > 1 else ''}, {list(split)} of device_size {list(layout.device_size)}, leaves "
-            f"{span:,}. Use more cores (SENCORES), a size with more divisors, or smaller pieces."
+            f"{op}: a tensor of shape {list(shape)} takes {layout.size_in_bytes:,} bytes of device memory; one core addresses at most "
+            f"{MAX_SPAN_BYTES:,} in one span, and the best split over {cores} core{'s' if cores > 1 else ''}, {list(split)} of device_size "
+            f"{list(layout.device_size)}, leaves {span:,}. Use more cores (SENCORES), a size with more divisors, or smaller pieces."
         )

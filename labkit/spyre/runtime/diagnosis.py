@@ -41,7 +41,11 @@ _FIELDS = {
     "runtime": ("kernel_name", "code_dir"),
     "hardware_state": ("spyre_available",),
 }
-_PACKAGES = tuple(str(Path(m.__file__).resolve().parent) for m in (torch, sys.modules["labkit"]))
+_PACKAGES = (
+    *(str(Path(m.__file__).resolve().parent) for m in (torch, sys.modules["labkit"])),
+    str(Path(os.__file__).resolve().parent),
+)
+"""Frames below these folders (PyTorch, labkit, the standard library) are not the user's."""
 
 
 def report_dir() -> Path:

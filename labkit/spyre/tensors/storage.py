@@ -7,11 +7,14 @@ view: csrc/spyre_views.cpp.)
 
 from __future__ import annotations
 
+import functools
 import threading
+import warnings
 from dataclasses import dataclass
 
 import torch
 
+from .. import settings
 from ..formats import DataFormats
 from ..layout import SpyreTensorLayout
 from ..runtime import Allocation, memory
@@ -26,12 +29,16 @@ _lock = threading.RLock()
 
 @dataclass(eq=False)
 class DeviceMemoryOfStorage:
-    """Memory, layout and host dtype of one storage; `elements` is its extent in host elements."""
+    """Memory, layout and host dtype of one storage; `elements` is its extent in host elements.
+
+    by_default: the layout is the one that the host shape gets when nobody chooses.
+    """
 
     allocation: Allocation
     layout: SpyreTensorLayout
     dtype: torch.dtype
     elements: int
+    by_default: bool
 
     @property
     def codes(self) -> torch.Tensor:
@@ -71,17 +78,36 @@ def new_tensor(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout | Non
     not reach every element, OutOfDeviceMemory.
     """
     size, stride = tuple(int(n) for n in size), tuple(int(s) for s in stride)
+    if dtype is torch.int64:
+        _warn_of_int32()
     if layout is None:
-        layout = SpyreTensorLayout(size, stride, dtype, list(range(len(size))))
+        layout = default_layout(size, stride, dtype)
     with _lock:
         tensor = torch._C._acc.create_empty_tensor((0,), dtype)
         attach(tensor, size, stride, dtype, layout)
         return aten.set_.source_Storage_storage_offset.redispatch(META, tensor, tensor.untyped_storage(), 0, size, stride)
 
 
+@functools.cache
+def _warn_of_int32() -> None:
+    if settings.flag("TORCH_SPYRE_DOWNCAST_WARN"):
+        warnings.warn(
+            "int64 becomes int32 on the device; a value that does not fit raises. TORCH_SPYRE_DOWNCAST_WARN=0 silences this.",
+            stacklevel=4,
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def default_layout(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> SpyreTensorLayout:
+    """The layout of a host block when nobody chooses one: sticks along the last dimension."""
+    return SpyreTensorLayout(size, stride, dtype, list(range(len(size))))
+
+
 def attach(tensor: torch.Tensor, size, stride, dtype: torch.dtype, layout: SpyreTensorLayout) -> None:
     """Gives the tensor's storage fresh memory for a block of host `size` and `stride`."""
-    held = DeviceMemoryOfStorage(memory().allocate(layout.size_in_bytes, layout.device_dtype), layout, dtype, extent(size, stride))
+    by_default = layout == default_layout(size, stride, dtype)
+    allocation = memory().allocate(layout.size_in_bytes, layout.device_dtype)
+    held = DeviceMemoryOfStorage(allocation, layout, dtype, extent(size, stride), by_default)
     setattr(tensor.untyped_storage(), _ATTRIBUTE, held)
 
 
