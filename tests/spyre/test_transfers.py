@@ -8,14 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labkit.spyre  # noqa: F401 - registers the device
-from labkit.spyre.formats import decode, encode, get_device_dtype, is_poison, round_trip
-from labkit.spyre.layout import SpyreTensorLayout, live_lanes
+from labkit.spyre.formats import encode, is_poison, round_trip
+from labkit.spyre.layout import live_lanes
 from labkit.spyre.layout.lanes import overlaps
 from labkit.spyre.tensors.storage import memory_of
-
 from tests.spyre.host_tensors import (
-    DTYPES, bits, codes_of, contents, device_tensors, host_tensors, kept_strides, lanes_of, layouts, plain, same_bits, strided,
-    values_of, view_chains,
+    DTYPES,
+    bits,
+    codes_of,
+    contents,
+    device_tensors,
+    host_tensors,
+    kept_strides,
+    lanes_of,
+    layouts,
+    plain,
+    same_bits,
+    strided,
+    values_of,
+    view_chains,
 )  # fmt: skip
 
 NUMBERS = tuple(dtype for dtype in DTYPES if dtype != torch.bool)
