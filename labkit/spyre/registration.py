@@ -70,15 +70,17 @@ def _register_simulation() -> None:
     from . import torch_module
     from .compile import guards, routing
     from .execution import eager
-    from .tensors import factories, layouts, views
+    from .tensors import factories, layouts, rebinding, views
 
     _setup_privateuseone_for_python_backend(NAME, backend_module=torch_module)
     aten, every = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
     _libraries.extend((aten, every))
     views.register(aten)
+    rebinding.register(aten)
     factories.register(aten)
     eager.register(aten, every)
     layouts.install()
+    rebinding.install()
     routing.install()
     guards.install()
     _let_accelerator_synchronize()

@@ -50,7 +50,7 @@ def register(library: torch.library.Library, every: torch.library.Library) -> No
             continue
         packet, _, overload = rest.partition(".")
         op = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        if any(a.is_out for a in op._schema.arguments):
+        if any(a.is_out for a in op._schema.arguments) or torch.Tag.inplace_view in op.tags:
             continue
         library.impl(rest, _kernel(op), "PrivateUse1")
     for name in WHOLE:

@@ -7,7 +7,7 @@ import torch
 from ..execution.failures import reporting
 from ..layout import SpyreTensorLayout
 from . import transfers
-from .storage import META, aten, attach, extent, memory_of, new_tensor
+from .storage import META, aten, attach, default_layout, extent, memory_of, new_tensor
 
 
 def register(library: torch.library.Library) -> None:
@@ -44,6 +44,7 @@ def empty_with_layout(size, stride, dtype: torch.dtype, layout: SpyreTensorLayou
 
 def _copy_from(source, target, non_blocking=False):
     if target.numel() == 0:
+        source.expand(target.shape)  # raises for what does not broadcast to it
         return target
     with reporting("copy_", otherwise=("runtime_launch", 7)):
         _copy(source, target)
@@ -71,31 +72,24 @@ def _copy_from_and_resize(source, target):
 
 
 def _resize(tensor, size, *, memory_format=None):
-    return resize(tensor, size)
+    return resize(tensor, size, memory_format)
 
 
-def resize(tensor: torch.Tensor, size) -> torch.Tensor:
-    """`resize_`: contiguous `size` over the same storage, which grows when it must; elements keep their host offsets."""
+def resize(tensor: torch.Tensor, size, memory_format: torch.memory_format | None = None) -> torch.Tensor:
+    """`resize_`: dense `size` over the same storage, which grows when it must; elements keep their host offsets."""
     size = tuple(int(n) for n in size)
-    stride = torch.empty(size, device="meta").stride()
-    held = memory_of(tensor)
-    needed = tensor.storage_offset() + extent(size, stride)
-    if needed > held.elements:
+    stride = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format).stride()
+    held, offset = memory_of(tensor), tensor.storage_offset()
+    if offset + extent(size, stride) > held.elements:
         old = transfers.read_codes(aten.as_strided.default(tensor, (held.elements,), (1,), 0)) if held.elements else None
-        block = (needed,) if tensor.storage_offset() else size
-        attach(tensor, block, (1,) if tensor.storage_offset() else stride, tensor.dtype, _layout_of(block, tensor.dtype))
+        block = ((offset + extent(size, stride),), (1,)) if offset else (size, stride)
+        attach(tensor, *block, tensor.dtype, default_layout(*block, tensor.dtype))
         if old is not None:
-            grown = aten.set_.source_Storage_storage_offset.redispatch(META, tensor, tensor.untyped_storage(), 0, (len(old),), (1,))
+            grown = _set(tensor, 0, (len(old),), (1,))
             transfers.write_codes(grown, old)
-    return aten.set_.source_Storage_storage_offset.redispatch(
-        META,
-        tensor,
-        tensor.untyped_storage(),
-        tensor.storage_offset() if needed <= held.elements else needed - extent(size, stride),
-        size,
-        stride,
-    )
+    return _set(tensor, offset, size, stride)
 
 
-def _layout_of(size, dtype) -> SpyreTensorLayout:
-    return SpyreTensorLayout(list(size), dtype)
+def _set(tensor, offset, size, stride):
+    storage = tensor.untyped_storage()
+    return aten.set_.source_Storage_storage_offset.redispatch(META, tensor, storage, offset, size, stride)

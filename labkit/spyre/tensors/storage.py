@@ -55,9 +55,14 @@ def extent(size, stride) -> int:
     return 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
 
 
+def memory_of_storage(storage: torch.UntypedStorage) -> DeviceMemoryOfStorage | None:
+    """The memory that a storage stands for; None for one that is not on the device, or fake."""
+    return storage.__dict__.get(_ATTRIBUTE)
+
+
 def memory_of(tensor: torch.Tensor) -> DeviceMemoryOfStorage:
     """The memory behind a tensor on the device. Raises RuntimeError for a tensor that has none (on another device, or fake)."""
-    held = tensor.untyped_storage().__dict__.get(_ATTRIBUTE)
+    held = memory_of_storage(tensor.untyped_storage())
     if held is None:
         raise RuntimeError(
             f"this tensor holds no device memory (device {tensor.device}, {type(tensor).__name__}): expected a tensor made on 'spyre', "
@@ -108,6 +113,11 @@ def attach(tensor: torch.Tensor, size, stride, dtype: torch.dtype, layout: Spyre
     by_default = layout == default_layout(size, stride, dtype)
     allocation = memory().allocate(layout.size_in_bytes, layout.device_dtype)
     held = DeviceMemoryOfStorage(allocation, layout, dtype, extent(size, stride), by_default)
+    hold(tensor, held)
+
+
+def hold(tensor: torch.Tensor, held: DeviceMemoryOfStorage) -> None:
+    """Puts memory behind the tensor's storage."""
     setattr(tensor.untyped_storage(), _ATTRIBUTE, held)
 
 

@@ -7,6 +7,7 @@ import warnings
 import torch
 
 from ..formats import DataFormats, decode, encode
+from ..formats.integers import to_int64
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
@@ -17,7 +18,10 @@ STICK_BYTES = 128
 
 def read_values(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     """The values of a device tensor as a CPU tensor of its shape, in `dtype` (None: the tensor's own). No job, no log."""
-    return decode(read_codes(tensor), memory_of(tensor).fmt, dtype or tensor.dtype)
+    codes, fmt = read_codes(tensor), memory_of(tensor).fmt
+    if tensor.dtype == torch.uint8 and fmt == DataFormats.SENUINT32:
+        codes &= 0xFF  # lanes that were never written hold more; every write has checked the range
+    return decode(codes, fmt, dtype or tensor.dtype)
 
 
 def read_codes(tensor: torch.Tensor) -> torch.Tensor:
@@ -29,10 +33,15 @@ def read_codes(tensor: torch.Tensor) -> torch.Tensor:
 def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log.
 
-    Warns once in a process when an infinity becomes the format's NaN.
+    Raises ValueError for values that the tensor's dtype does not hold; then nothing is written. Warns once in a process when an
+    infinity becomes the format's NaN.
     """
     fmt = memory_of(tensor).fmt
-    if not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
+    if tensor.dtype == torch.bool:
+        values = values != 0  # a float format stands behind it
+    elif tensor.dtype == torch.uint8:
+        values = to_int64(values, 0, 255, "torch.uint8")  # 32 bits stand behind it
+    elif not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
         _warn_of_infinity()
     write_codes(tensor, encode(values, fmt))
 
@@ -95,8 +104,7 @@ def copy_on_device(source: torch.Tensor, target: torch.Tensor) -> None:
         if source.dtype == target.dtype and memory_of(source).fmt == memory_of(target).fmt:
             write_codes(target, read_codes(source))
         else:
-            values = read_values(source, torch.float32 if source.is_floating_point() else source.dtype)
-            write_values(target, values if target.is_floating_point() else values.to(target.dtype))
+            write_values(target, read_values(source, torch.float32 if source.is_floating_point() else source.dtype))
 
     runtime().submit("D2D", "copy_from_d2d", moved, work)
     note("D2D", source, target, moved)

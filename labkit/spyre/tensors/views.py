@@ -20,16 +20,20 @@ def _kernel(op):
     def view(tensor, *args, **kwargs):
         result = op.redispatch(META, tensor, *args, **kwargs)
         if has_memory(tensor):
-            reached = result.storage_offset() + extent(result.shape, result.stride())
-            held = memory_of(tensor)
-            if reached > held.elements and result.numel():
-                raise RuntimeError(
-                    f"{op}: size {list(result.shape)}, stride {list(result.stride())} and offset {result.storage_offset()} reach element "
-                    f"{reached - 1} of a storage of {held.elements} elements. A view cannot leave its storage."
-                )
+            check_reach(op, memory_of(tensor).elements, result.shape, result.stride(), result.storage_offset())
         return result
 
     return view
+
+
+def check_reach(op, elements: int, size, stride, offset: int) -> None:
+    """Raises RuntimeError for a view that leaves a storage of `elements` host elements."""
+    reached = offset + extent(size, stride)
+    if reached > elements and 0 not in size:
+        raise RuntimeError(
+            f"{op}: size {list(size)}, stride {list(stride)} and offset {offset} reach element {reached - 1} of a storage of {elements} "
+            "elements. A view cannot leave its storage."
+        )
 
 
 def _view_dtype(tensor, dtype):
