@@ -234,7 +234,7 @@ def _integers(name: str, values) -> tuple[int, ...]:
 
 
 def _placed(size, strides, order, per_stick: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Device size and stride map of a host tensor in an order (module docstring of labkit.spyre.layout; torch-spyre `init`)."""
+    """Device size and stride map of a host tensor in an order (rules: docstring of labkit.spyre.layout, after torch-spyre)."""
     rank = len(size)
     if rank > MAX_RANK:
         raise RuntimeError(
