@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from ..formats import DataFormats, decode, encode
-from ..formats.integers import to_int64
+from ..formats.integers import to_integers
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
@@ -40,7 +40,7 @@ def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
     if tensor.dtype == torch.bool:
         values = values != 0  # a float format stands behind it
     elif tensor.dtype == torch.uint8:
-        values = to_int64(values, 0, 255, "torch.uint8")  # 32 bits stand behind it
+        values = to_integers(values, 0, 255, "torch.uint8", torch.int64)  # 32 bits stand behind it
     elif not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
         _warn_of_infinity()
     write_codes(tensor, encode(values, fmt))
