@@ -54,9 +54,9 @@ def test_a_layout_is_asked_for_again_without_a_copy_and_with_one():
     assert x[1].device_tensor_layout() == x.t().device_tensor_layout() == layout  # a view has its base's
 
 
-def test_empty_takes_a_layout_and_is_on_the_device():
+def test_fresh_memory_in_a_layout_of_ones_own_choice():
     layout = torch.spyre.SpyreTensorLayout([5, 8, 100], [800, 100, 1], FP16, [2, 1, 0])
-    made = torch.empty((5, 8, 100), device_layout=layout, dtype=FP16)
+    made = torch.spyre.empty((5, 8, 100), device_layout=layout, dtype=FP16)
     assert made.device.type == "spyre" and made.device_tensor_layout() == layout and made.isnan().all()
 
 
