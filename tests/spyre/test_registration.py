@@ -104,7 +104,7 @@ def test_device_contexts_and_graphs_see_pytorchs_own_functions(tmp_path):
         "meta meta meta",
         "torch.float32",
         "[('call_function', 'empty'), ('call_method', 'fill_'), ('call_method', 'to'), ('call_method', 'to')]",
-        "None builtin_function_or_method",
+        "torch builtin_function_or_method",
     ]
 
 
