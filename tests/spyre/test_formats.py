@@ -37,6 +37,9 @@ TRIED = {
     FloatFormat("bf16 none", 8, 7, 127, "ieee", "none"): replace(BF16, subnormal=False),
     FloatFormat("bf16 bias 133", 8, 7, 133, "ieee", "gradual"): replace(BF16, bias=133),
     FloatFormat("1-7-8 bias 126", 7, 8, 126, "merged", "gradual"): Reference(7, 8, 126, frozenset({0x7FFF}), None, True),
+    FloatFormat("1-7-8 bias 126 none", 7, 8, 126, "merged", "none"): Reference(7, 8, 126, frozenset({0x7FFF}), None, False),
+    # Inside float32, yet its subnormals reach below float32's normal values.
+    FloatFormat("1-7-8 bias 125", 7, 8, 125, "merged", "gradual"): Reference(7, 8, 125, frozenset({0x7FFF}), None, True),
     FloatFormat("1-7-8 bias 127", 7, 8, 127, "fn", "gradual"): Reference(7, 8, 127, frozenset({0x7FFF}), None, True),
     FloatFormat("1-7-8 bias 0", 7, 8, 0, "fn", "none"): Reference(7, 8, 0, frozenset({0x7FFF}), None, False),
     FloatFormat("1-3-4", 3, 4, 3, "fnuz", "none"): Reference(3, 4, 3, frozenset({0x80}), None, False, signed_nan=False),
