@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "machines": ("labkit.course.machines_command", "the products of the five systems: published facts, each with its source"),
     "validate": ("labkit.course.validate_command", "how right the execution models are, against published measurements"),
     "compare": ("labkit.course.compare_command", "one model on several machines, in modelled time: what bounds each, and why"),
+    "spyre": ("labkit.course.spyre_command", "the simulated Spyre: where the elements of a tensor lie on the device"),
     "bench": ("labkit.course.bench_command", "record what this machine does, as Lab 1 measures it"),
     "build": ("labkit.course.build", "make the student notebooks from solutions/, or prove that they are what it builds"),
     "run": ("labkit.course.run", "execute the solved labs headlessly and write a report"),

@@ -54,7 +54,7 @@ def test_graphs_of_other_devices_are_passed_on_as_they_are():
     inductor = ModuleType("inductor")
     inductor.compile_fx = lambda *args, **keywords: (args, keywords)
     routing._wrap(inductor)
-    graph = torch.fx.symbolic_trace(lambda a: a + 1)
+    graph = torch.fx.symbolic_trace(lambda a: (a + 1,))
     args, keywords = inductor.compile_fx(graph, [torch.ones(3)], "more", config_patches={"x": 1})
     assert args[0] is graph and args[2] == "more" and keywords == {"config_patches": {"x": 1}}
     assert callable(inductor.compile_fx(graph, [torch.ones(3, device="spyre")]))

@@ -1,7 +1,7 @@
 """Eager operators: every ATen operator that reaches the device goes to the executor.
 
-Structured operators would otherwise arrive as their `.out` overloads with an empty result; so the functional and in-place overloads
-are registered one by one, and one boxed fallback takes the rest.
+Structured operators would otherwise arrive as their `.out` overloads with an empty result, and some others in pieces; so these are
+registered one by one, and one boxed fallback takes the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,15 @@ import torch
 from .executor import Executor
 from .failures import reporting
 from .reference import ReferenceExecutor
+
+WHOLE = (
+    "abs", "_safe_softmax", "addr", "celu", "constant_pad_nd", "convolution", "count_nonzero", "cummax", "cummin",
+    "deg2rad", "dist", "embedding", "index_put", "isinf", "kthvalue", "logcumsumexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logsumexp", "masked_fill.Scalar", "masked_fill.Tensor", "masked_scatter", "mean", "median.dim", "mv", "nan_to_num",
+    "native_group_norm", "native_layer_norm", "norm.Scalar", "norm.ScalarOpt_dtype", "rad2deg", "repeat", "scaled_dot_product_attention", "sort", "sum",
+)  # fmt: skip
+"""Operators that PyTorch would take apart, or run as their `.out` overload, on a device that does not claim them. Attention is one of
+them because its pieces write -inf into masks, and the device's 16-bit format has no infinity."""
 
 _executor: Executor = ReferenceExecutor()
 
@@ -44,6 +53,9 @@ def register(library: torch.library.Library, every: torch.library.Library) -> No
         if any(a.is_out for a in op._schema.arguments) or torch.Tag.inplace_view in op.tags:
             continue
         library.impl(rest, _kernel(op), "PrivateUse1")
+    for name in WHOLE:
+        packet, _, overload = name.partition(".")
+        library.impl(name, _kernel(getattr(getattr(torch.ops.aten, packet), overload or "default")), "PrivateUse1")
     every.fallback(run, "PrivateUse1")
 
 

@@ -15,8 +15,8 @@ import torch
 
 from .float_format import FloatFormat, Rounding
 
-BLOCK = 1 << 16
-"""Elements that go through all steps before the next ones: what the steps leave stays in the cache."""
+BLOCK = 1 << 15
+"""Elements that go through all steps before the next ones: what a step leaves stays in the cache, and no step starts threads."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _round_block(
     elif plan.rebias:
         low = magnitude < plan.rebias + (1 << source.fraction_bits)
         if low.any():
-            codes[low] = _round_subnormal(magnitude[low], source, plan, rounding)
+            codes = torch.where(low, _round_subnormal(magnitude, source, plan, rounding), codes)
     if plan.overflow in (plan.largest, plan.largest + 1):
         codes.clamp_(max=plan.overflow)
     else:

@@ -8,7 +8,7 @@ from .bit_rounding import round_bits, source_for
 from .data_formats import DataFormats, get_device_dtype
 from .device_floats import float_format, is_float
 from .float_format import FloatFormat, Rounding, check_rounding
-from .integers import decode_integers, encode_integers, to_int64
+from .integers import decode_integers, encode_integers, to_integers
 from .storage import check_codes, storage_dtype
 from .tables import decode_table, encode_table, look_up
 
@@ -122,7 +122,7 @@ def _to_integers(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if dtype == torch.bool:
         return values != 0
     limits = torch.iinfo(dtype)
-    return to_int64(values, limits.min, limits.max, str(dtype)).to(dtype)
+    return to_integers(values, limits.min, limits.max, str(dtype), dtype)
 
 
 def _converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -19,38 +19,42 @@ RANGES = {
 UNSIGNED = (DataFormats.SENUINT32, DataFormats.BOOL)
 
 
-def to_int64(values: torch.Tensor, low: int, high: int, name: str) -> torch.Tensor:
-    """Whole numbers of values, toward zero as torch converts: int64, same shape.
+def to_integers(values: torch.Tensor, low: int, high: int, name: str, dtype: torch.dtype) -> torch.Tensor:
+    """Whole numbers of values, toward zero as torch converts, in `dtype`: a new contiguous tensor of the same shape.
 
+    dtype: any of at least as many bits as low to high need; without their sign it holds their bit pattern.
     Raises ValueError that names the first value outside low to high, and its index; NaN and infinities are outside.
     """
-    if values.dtype.is_floating_point:
-        wide = values.to(torch.float64)
-        # -0.5 truncates to 0, so what counts is the next whole number; below -2^63 float64 has none before the next multiple of 2^11.
-        above_low = wide >= low if low == -(2**63) else wide > low - 1
-        outside = ~(above_low & (wide < high + 1))
-    else:
-        wide = values
-        outside = torch.zeros(values.shape, dtype=torch.bool, device="cpu")
-        limits = torch.iinfo(torch.int64 if values.dtype == torch.bool else values.dtype)
-        if values.dtype != torch.bool and limits.min < low:
-            outside |= values < low
-        if values.dtype != torch.bool and limits.max > high:
-            outside |= values > high
-    if outside.any():
+    outside = _outside(values, low, high)
+    if outside is not None and outside.any():
         first = tuple(outside.nonzero()[0].tolist())
         count = int(outside.sum())
         raise ValueError(
             f"{name} holds {low} to {high}: the value at {list(first)} is {values[first].item()}, and {count} of {values.numel()} "
             "values do not fit. Clamp or scale them first; nothing is wrapped silently."
         )
-    return wide.to(torch.int64)
+    whole = values.to(torch.int64) if values.dtype.is_floating_point else values
+    return whole.to(dtype, copy=True, memory_format=torch.contiguous_format)
+
+
+def _outside(values: torch.Tensor, low: int, high: int) -> torch.Tensor | None:
+    """Where values lie outside low to high, once they are whole; None where their dtype cannot."""
+    if values.dtype.is_floating_point:
+        wide = values.to(torch.float64)
+        # -0.5 truncates to 0, so what counts is the next whole number; below -2^63 float64 has none before the next multiple of 2^11.
+        above_low = wide >= low if low == -(2**63) else wide > low - 1
+        return ~(above_low & (wide < high + 1))
+    if values.dtype == torch.bool:
+        return None
+    limits = torch.iinfo(values.dtype)
+    if low <= limits.min and limits.max <= high:
+        return None
+    return (values < max(low, limits.min)) | (values > min(high, limits.max))
 
 
 def encode_integers(values: torch.Tensor, fmt: DataFormats, container: torch.dtype) -> torch.Tensor:
-    """Codes of an integer format. Raises ValueError as `to_int64`."""
-    # The container may be narrower by its sign bit only: the conversion keeps the bit pattern.
-    return to_int64(values, *RANGES[fmt], fmt.name).to(container, copy=True, memory_format=torch.contiguous_format)
+    """Codes of an integer format. Raises ValueError as `to_integers`."""
+    return to_integers(values, *RANGES[fmt], fmt.name, container)
 
 
 def decode_integers(codes: torch.Tensor, fmt: DataFormats) -> torch.Tensor:

@@ -10,7 +10,7 @@ import functools
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .bit_rounding import round_bits, source_for
+from .bit_rounding import BLOCK, round_bits, source_for
 from .float_format import FloatFormat, Rounding
 from .storage import CONTAINERS
 
@@ -21,9 +21,13 @@ _FP32 = FloatFormat("float32", 8, 23, 127, "ieee", "gradual")
 
 
 def look_up(table: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """table[code] for codes of 8 or 16 bits; the shape of `codes`."""
-    index = codes.reshape(-1).view(UNSIGNED[codes.dtype]).to(torch.int32)
-    return table.index_select(0, index).view(codes.shape)
+    """table[code] for codes of 8 or 16 bits; the shape of `codes`. In blocks: the index, wider than the codes, stays in the cache."""
+    flat = codes.reshape(-1).view(UNSIGNED[codes.dtype])
+    values = torch.empty(flat.shape, dtype=table.dtype, device="cpu")
+    for first in range(0, flat.numel(), BLOCK):
+        index = flat[first : first + BLOCK].to(torch.int32)
+        torch.index_select(table, 0, index, out=values[first : first + BLOCK])
+    return values.view(codes.shape)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,11 +1,13 @@
 """Where every element of a tensor lies on the device."""
 
 from .arrangement import ElementArrangement, column_of_lane, compatible, from_arrangement, lane_of_column, to_arrangement
+from .explaining import DeviceDim, Explanation, Lane, Place, explain, lanes_of_stick
 from .lanes import gather, live_lanes, scatter, sticks_of
-from .mixed_radix import lane_of
+from .mixed_radix import lane_of, offset_of
 from .tensor_layout import MAX_RANK, SpyreTensorLayout, get_device_size_in_bytes
 
 __all__ = [
-    "MAX_RANK", "ElementArrangement", "SpyreTensorLayout", "column_of_lane", "compatible", "from_arrangement", "gather",
-    "get_device_size_in_bytes", "lane_of", "lane_of_column", "live_lanes", "scatter", "sticks_of", "to_arrangement",
+    "MAX_RANK", "DeviceDim", "ElementArrangement", "Explanation", "Lane", "Place", "SpyreTensorLayout", "column_of_lane", "compatible",
+    "explain", "from_arrangement", "gather", "get_device_size_in_bytes", "lane_of", "lane_of_column", "lanes_of_stick", "live_lanes",
+    "offset_of", "scatter", "sticks_of", "to_arrangement",
 ]  # fmt: skip

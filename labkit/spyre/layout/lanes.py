@@ -22,6 +22,8 @@ from .tensor_layout import SpyreTensorLayout, host_strides
 INDEX_CACHE_BYTES = 64 * 2**20
 """Bound of all indexes that are kept, together; one that is larger is made anew each time."""
 INDEX_CACHE_ENTRIES = 128
+FEW = 16
+"""A view on fewer than one in so many of a tensor's sticks does not walk all of them to find its own."""
 _WITHOUT_INDEXING = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 """Dtypes that torch cannot index on the CPU, and the one of their width in which their bits are moved."""
 _indexes: OrderedDict[tuple, torch.Tensor] = OrderedDict()
@@ -101,9 +103,13 @@ def sticks_of(layout: SpyreTensorLayout, size, stride, storage_offset: int = 0, 
         found = [_index(layout, *merged, storage_offset) // per_stick]
     else:
         found = [_sticks(piece, per_stick) for piece in pieces]
-    sticks = torch.cat([one.flatten() for one in found])
-    copies = torch.tensor([copy // per_stick for copy in _copies(layout)] if writing else [0])
-    return torch.unique((sticks[None, :] + copies[:, None]).flatten())
+    copies = [copy // per_stick for copy in _copies(layout)] if writing else [0]
+    sticks = torch.cat([one.flatten() + copy for copy in copies for one in found])
+    if sticks.numel() * FEW < layout.sticks:
+        return torch.unique(sticks)
+    marked = torch.zeros(layout.sticks, dtype=torch.bool)
+    marked[sticks] = True
+    return marked.nonzero().flatten()
 
 
 def live_lanes(layout: SpyreTensorLayout, size, stride=None, storage_offset: int = 0) -> torch.Tensor:
@@ -199,10 +205,8 @@ def _elements(dense: torch.Tensor, piece: Piece) -> torch.Tensor:
 
 
 def _sticks(piece: Piece, per_stick: int) -> torch.Tensor:
-    """Sticks of a block; axes that stay inside one stick are not walked."""
-    inside = [a for a in piece.axes if a.lanes < per_stick]
-    crosses = piece.base % per_stick + sum((a.extent - 1) * a.lanes for a in inside) >= per_stick
-    axes = [a for a in piece.axes if crosses or a not in inside]
+    """Sticks of a block. Axes along the slots stay inside their stick and are not walked."""
+    axes = [a for a in piece.axes if a.lanes >= per_stick]
     return _offsets([a.extent for a in axes], [a.lanes for a in axes], piece.base) // per_stick
 
 

@@ -62,37 +62,44 @@ def radix_of(layout: SpyreTensorLayout) -> Radix:
     steps = [d for d in dims if d.stride != SYNTHETIC and d.extent != 1]
     places = [d for d in steps if d.stride > 0]
     if layout.element_arrangement in STAGGERED:
-        places = _staggered(layout, places)
+        places = _staggered(layout, places, dims)
     places.sort(key=lambda d: (-d.stride, -d.axis))
     return Radix(tuple(places), tuple(d for d in steps if d.stride == 0), per_stick, layout.lanes)
 
 
-def _staggered(layout: SpyreTensorLayout, places: list[Digit]) -> list[Digit]:
+def _staggered(layout: SpyreTensorLayout, places: list[Digit], dims: list[Digit]) -> list[Digit]:
     """The stick's digit, and with DL16_TO_FP32 that of the stick count, cut into the digits that change places."""
     arrangement, per_stick = layout.element_arrangement, layout.elems_per_stick()
-    last = len(layout.device_size) - 1
-    slot = next((d for d in places if d.axis == last), None)
-    if per_stick != ELEMENTS_PER_STICK[arrangement] or slot is None or slot.extent != per_stick:
+    slot = dims[-1]
+    if per_stick != ELEMENTS_PER_STICK[arrangement] or slot.stride < 1 or slot.extent != per_stick:
         raise ValueError(
             f"{arrangement} needs full sticks of {ELEMENTS_PER_STICK[arrangement]} elements along a host dimension; {layout} has "
-            f"a last dimension of {layout.device_size[-1]} in a stick of {per_stick}, host stride {layout.stride_map[-1]}. "
+            f"a last dimension of {slot.extent} in a stick of {per_stick}, host stride {slot.stride}. "
             "Use STANDARD, or a layout of the arrangement's own width with a full stick."
         )
-    h, kept = slot.stride, [d for d in places if d is not slot]
+    h, last = slot.stride, slot.axis
+    # The next stick of a row is one stick's worth of host elements further on. Two such dims could not be told apart.
+    counts = [d for d in dims if d.stride == per_stick * h]
+    row = per_stick * h * (counts[0].extent if len(counts) == 1 else 1)
+    cut_short = [d for d in places if h < d.stride < row and d not in (slot, *counts)]
+    if cut_short:
+        width = min(d.stride for d in cut_short) / h
+        raise ValueError(
+            f"{arrangement} needs full sticks; a row in {layout} has {width:g} columns. Pad it to whole sticks, or use STANDARD."
+        )
     if arrangement is ElementArrangement.FP32_TO_DL16:
         half = per_stick // 2
-        return [*kept, Digit(half * h, 2, GROUP, last), Digit(GROUP * h, half // GROUP, 2 * GROUP, last), Digit(h, GROUP, 1, last)]
-    counts = [d for d in kept if d.stride == per_stick * h]
+        cut = [Digit(half * h, 2, GROUP, last), Digit(GROUP * h, half // GROUP, 2 * GROUP, last), Digit(h, GROUP, 1, last)]
+        return [*(d for d in places if d is not slot), *cut]
     if len(counts) != 1 or counts[0].extent % 2:
-        found = ", ".join(f"device dimension {d.axis} with {d.extent}" for d in counts) or "none (or a single stick)"
+        found = ", ".join(f"device dimension {d.axis} with {d.extent}" for d in counts) or "none"
         raise ValueError(
             f"{arrangement} needs an even number of sticks in one device dimension of host stride {per_stick * h}, so that they form "
             f"pairs; {layout} has {found}. Pad the row to a multiple of {2 * per_stick} columns, or use STANDARD."
         )
     (count,) = counts
-    kept = [d for d in kept if d is not count]
     return [
-        *kept,
+        *(d for d in places if d not in (slot, count)),
         Digit(2 * per_stick * h, count.extent // 2, 2 * count.lanes, count.axis),
         Digit(2 * GROUP * h, per_stick // GROUP, GROUP, last),
         Digit(GROUP * h, 2, count.lanes, count.axis),
@@ -135,3 +142,20 @@ def lane_of(layout: SpyreTensorLayout, offsets: torch.Tensor) -> torch.Tensor:
     for digit, value in zip(radix.digits, values, strict=True):
         lanes += value * digit.lanes
     return lanes
+
+
+def offset_of(layout: SpyreTensorLayout, lanes: torch.Tensor) -> torch.Tensor:
+    """The host offset that the layout's strides put behind each lane; -1 where no host dim reaches it. int64 to int64, any shape.
+
+    The inverse of `lane_of` for lanes that hold elements. Behind a padding lane it is what a transfer without limits would read:
+    an offset outside the tensor, or that of an element that belongs elsewhere.
+    """
+    radix = radix_of(layout)
+    offsets = torch.zeros_like(lanes)
+    for digit in radix.digits:
+        offsets += lanes // digit.lanes % digit.extent * digit.stride
+    beyond = lanes % radix.per_stick >= layout.device_size[-1]
+    for extent, stride, step in zip(layout.device_size, layout.stride_map, layout.device_strides(), strict=True):
+        if stride == SYNTHETIC:
+            beyond |= lanes // step % max(1, extent) != 0
+    return torch.where(beyond, -1, offsets)

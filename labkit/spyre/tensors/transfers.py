@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from ..formats import DataFormats, decode, encode
-from ..formats.integers import to_int64
+from ..formats.integers import to_integers
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
@@ -31,13 +33,30 @@ def read_codes(tensor: torch.Tensor) -> torch.Tensor:
 def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log.
 
-    Raises ValueError for values that the tensor's dtype does not hold; then nothing is written.
+    Warns once in a process when an infinity becomes the format's NaN. Raises ValueError for values that the tensor's dtype does not
+    hold; then nothing is written.
     """
+    fmt = memory_of(tensor).fmt
     if tensor.dtype == torch.bool:
         values = values != 0  # a float format stands behind it
     elif tensor.dtype == torch.uint8:
-        values = to_int64(values, 0, 255, "torch.uint8")  # 32 bits stand behind it
-    write_codes(tensor, encode(values, memory_of(tensor).fmt))
+        values = to_integers(values, 0, 255, "torch.uint8", torch.uint8)  # 32 bits stand behind it
+    if not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
+        _warn_of_infinity()
+    write_codes(tensor, encode(values, fmt))
+
+
+_warned_of_infinity = False
+
+
+def _warn_of_infinity() -> None:
+    global _warned_of_infinity
+    _warned_of_infinity = True
+    warnings.warn(
+        "an infinity became NaN: the device's 16-bit format (DL16) has one code for both. Mask with a large finite number, such as -1e4, instead "
+        "of -inf.",
+        stacklevel=5,
+    )
 
 
 def write_codes(tensor: torch.Tensor, codes: torch.Tensor) -> None:
