@@ -22,6 +22,8 @@ def pytest_configure(config):
         folder = home / name.lower()
         folder.mkdir(exist_ok=True)
         os.environ[name] = str(folder)
+    if os.environ.get("LABKIT_TEST_SPYRE") == "1":  # every test again, with the simulated device registered
+        import labkit.spyre  # noqa: F401
     try:
         from hypothesis import settings
     except ModuleNotFoundError:

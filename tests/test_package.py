@@ -111,6 +111,7 @@ ROWS = [
     {"bench"},
     {"graph"},
     {"machines"},
+    {"spyre"},
     {"landscape"},
     {"checks"},
     {"plots", "widgets", "notebook"},

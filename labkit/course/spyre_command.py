@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 DTYPES = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2fnuz", "int8", "int16", "int32", "int64", "uint8", "bool")
@@ -33,7 +34,7 @@ def _numbers(text: str, what: str) -> list[int]:
     from labkit.course.cli import CommandError
 
     try:
-        return [int(part) for part in text.replace("x", ",").split(",") if part != ""]
+        return [int(part) for part in re.split("[,x]", text)] if text else []
     except ValueError:
         raise CommandError(f"{what} {text!r}: expected whole numbers with commas between, such as 5,100,150", 2) from None
 

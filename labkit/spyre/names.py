@@ -1,4 +1,4 @@
-"""The module names of the public project, for programs that import them: `torch_spyre`, `torch_spyre._C`.
+"""The names of the public project, for programs that use them: `torch_spyre`, `torch_spyre._C`, `torch.empty(device_layout=...)`.
 
 They are put in place by `python -m labkit.spyre`, or by `install()`; never by importing labkit.spyre, and never where the real
 project is importable.
@@ -15,7 +15,7 @@ from . import registration
 from .formats import DataFormats, get_device_dtype
 from .layout import ElementArrangement, SpyreTensorLayout, get_device_size_in_bytes
 from .tensors.factories import empty_with_layout
-from .tensors.layouts import to_with_layout
+from .tensors.layouts import install_empty, to_with_layout
 
 
 def install() -> None:
@@ -31,4 +31,5 @@ def install() -> None:
     native.get_device_size_in_bytes = get_device_size_in_bytes
     native.to_with_layout, native.empty_with_layout = to_with_layout, empty_with_layout
     package._C = native
+    install_empty()
     sys.modules |= {"torch_spyre": package, "torch_spyre._C": native, "torch.spyre": torch.spyre}

@@ -6,7 +6,7 @@ What registration changes in PyTorch, and what is done about it (tried on 2.11, 
   backend has taken the name, a clear error says which.
 * `torch.accelerator` becomes spyre, and `torch.accelerator.synchronize` refuses for a backend written in Python, which breaks every
   `torch.utils.benchmark.Timer`, of CPU code too: it is replaced by one that synchronizes the simulated card.
-* `Tensor.to` and `torch.empty` learn `device_layout=`, as the real project teaches them.
+* `Tensor.to` learns `device_layout=`, as the real project teaches it; printing and pickling a tensor of the device go through the host.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ from .layout import ElementArrangement, SpyreTensorLayout, get_device_size_in_by
 from .runtime import Event, Stream, memory, runtime
 from .runtime.diagnosis import get_diagnostic_report
 from .runtime.transfer_log import transfers
+from .tensors.layouts import empty_in_layout as empty
 
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "SpyreTensorLayout", "Stream", "counters", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "empty_cache", "get_device_dtype", "get_device_name", "get_device_properties",
+    "default_stream", "device", "device_count", "empty", "empty_cache", "get_device_dtype", "get_device_name", "get_device_properties",
     "get_device_size_in_bytes", "get_diagnostic_report", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "memory_allocated", "memory_stats", "memory_summary", "reset_counters", "reset_peak_memory_stats",
     "reset_streams", "set_autograd", "set_device", "simulated", "stream", "switches", "synchronize", "transfers",

@@ -306,8 +306,8 @@ def test_memory_and_codes_inside_a_larger_storage():
     layout = SpyreTensorLayout([3, 70], F16)
     whole = torch.full((layout.lanes + 20,), EMPTY)
     memory = whole[10 : 10 + layout.lanes]
-    scatter(layout, memory, [3, 70], [70, 1], 0, torch.arange(1000)[17:227].view(70, 3).T)
-    assert torch.equal(gather(layout, memory, [70, 3], [1, 70]), torch.arange(17, 227).view(70, 3))
+    scatter(layout, memory, [3, 70], [70, 1], 0, torch.arange(1000)[17:227].view(3, 70))
+    assert torch.equal(gather(layout, memory, [70, 3], [1, 70]), torch.arange(17, 227).view(3, 70).T)
     assert (whole[:10] == EMPTY).all() and (whole[-10:] == EMPTY).all()
 
 

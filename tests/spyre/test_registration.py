@@ -86,6 +86,28 @@ def test_programs_on_the_cpu_give_the_same_bits(tmp_path):
     assert outputs[0].stdout and outputs[0].stdout == outputs[1].stdout, outputs
 
 
+def test_device_contexts_and_graphs_see_pytorchs_own_functions(tmp_path):
+    program = """
+        import labkit.spyre, torch
+        with torch.device("meta"):
+            print(torch.empty(3).device, torch.nn.Linear(2, 2).weight.device, torch.ones(2).to(torch.float16).device)
+        graphs = []
+        def keep(gm, inputs):
+            graphs.append(gm)
+            return gm
+        f = torch.compile(lambda x: torch.empty(3).fill_(1) + x.to(torch.float16).to("cpu"), backend=keep)
+        print(f(torch.ones(3)).dtype)
+        print([(n.op, n.target if isinstance(n.target, str) else n.target.__name__) for n in graphs[0].graph.nodes if n.op.startswith("call")][:4])
+        print(torch.empty.__module__, type(torch.empty).__name__)
+    """
+    assert lines(program, tmp_path) == [
+        "meta meta meta",
+        "torch.float32",
+        "[('call_function', 'empty'), ('call_method', 'fill_'), ('call_method', 'to'), ('call_method', 'to')]",
+        "torch builtin_function_or_method",
+    ]
+
+
 def test_another_backend_in_the_place_is_named(tmp_path):
     done = run("import torch; torch.utils.rename_privateuse1_backend('other'); import labkit.spyre", tmp_path)
     assert done.returncode != 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labkit.spyre  # noqa: F401 - registers the device
-from labkit.spyre.formats import encode, is_poison, round_trip
+from labkit.spyre.formats import encode, get_device_dtype, is_poison, round_trip
 from labkit.spyre.layout import SpyreTensorLayout, live_lanes
 from labkit.spyre.layout.lanes import overlaps
 from labkit.spyre.runtime import transfer_log

@@ -35,6 +35,7 @@ class DataFormats(enum.Enum):
     SENINT2 = ("SENINT2", 2)
     SEN153_FP9 = ("SEN153_FP9", 9)
     SENINT24 = ("SENINT24", 24)
+    SEN18F_FP24 = ("SEN18F_FP24", 24)
 
     @property
     def bits(self) -> int:

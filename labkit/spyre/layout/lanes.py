@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -27,6 +28,7 @@ FEW = 16
 _WITHOUT_INDEXING = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 """Dtypes that torch cannot index on the CPU, and the one of their width in which their bits are moved."""
 _indexes: OrderedDict[tuple, torch.Tensor] = OrderedDict()
+_indexes_lock = threading.Lock()
 
 
 def gather(layout: SpyreTensorLayout, memory: torch.Tensor, size, stride, storage_offset: int = 0) -> torch.Tensor:
@@ -220,12 +222,14 @@ def _offsets(size: Sequence[int], stride: Sequence[int], first: int) -> torch.Te
 def _index(layout: SpyreTensorLayout, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int) -> torch.Tensor:
     """Lanes of a view, one per element; the last ones used are kept, up to `INDEX_CACHE_BYTES` in all."""
     key = (layout, size, stride, storage_offset)
-    if (kept := _indexes.get(key)) is not None:
-        _indexes.move_to_end(key)
-        return kept
+    with _indexes_lock:
+        if (kept := _indexes.get(key)) is not None:
+            _indexes.move_to_end(key)
+            return kept
     made = lane_of(layout, _offsets(size, stride, storage_offset))
     if made.nbytes <= INDEX_CACHE_BYTES:
-        _indexes[key] = made
-        while len(_indexes) > INDEX_CACHE_ENTRIES or sum(one.nbytes for one in _indexes.values()) > INDEX_CACHE_BYTES:
-            _indexes.popitem(last=False)
+        with _indexes_lock:
+            _indexes[key] = made
+            while len(_indexes) > INDEX_CACHE_ENTRIES or sum(one.nbytes for one in _indexes.values()) > INDEX_CACHE_BYTES:
+                _indexes.popitem(last=False)
     return made

@@ -25,6 +25,10 @@ SYNTHETIC = -1
 _UNSET = object()
 
 
+class LayoutError(ValueError, RuntimeError):
+    """Numbers that make no layout. A ValueError by nature; the public project's C++ raises RuntimeError, and its programs expect one."""
+
+
 class SpyreTensorLayout:
     """A device tensor's padded shape and, for each of its dims, the host stride behind it. Immutable.
 
@@ -229,12 +233,12 @@ def _integers(name: str, values) -> tuple[int, ...]:
     except (TypeError, ValueError):
         exact = False
     if not exact:
-        raise ValueError(f"{name} is {values!r}; expected a sequence of whole numbers")
+        raise LayoutError(f"{name} is {values!r}; expected a sequence of whole numbers")
     return made
 
 
 def _placed(size, strides, order, per_stick: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Device size and stride map of a host tensor in an order (module docstring of labkit.spyre.layout; torch-spyre `init`)."""
+    """Device size and stride map of a host tensor in an order (rules: docstring of labkit.spyre.layout, after torch-spyre)."""
     rank = len(size)
     if rank > MAX_RANK:
         raise RuntimeError(
@@ -242,16 +246,16 @@ def _placed(size, strides, order, per_stick: int) -> tuple[tuple[int, ...], tupl
             "Merge dims with flatten() or reshape() before the tensor goes to the device."
         )
     if len(strides) != rank:
-        raise ValueError(f"host_strides has {len(strides)} entries for {rank} host dimensions; give one stride per dimension")
+        raise LayoutError(f"host_strides has {len(strides)} entries for {rank} host dimensions; give one stride per dimension")
     if any(n < 0 for n in size):
         axis = next(i for i, n in enumerate(size) if n < 0)
-        raise ValueError(f"host dimension {axis} has negative size {size[axis]}; expected 0 or more")
+        raise LayoutError(f"host dimension {axis} has negative size {size[axis]}; expected 0 or more")
     if any(t < 0 for t in strides):
         axis = next(i for i, t in enumerate(strides) if t < 0)
-        raise ValueError(f"host dimension {axis} has negative stride {strides[axis]}; expected 0 or more, in elements")
+        raise LayoutError(f"host dimension {axis} has negative stride {strides[axis]}; expected 0 or more, in elements")
     sparse = len(order) == rank + 1 and order[-1] == SYNTHETIC
     if sorted(order[:-1] if sparse else order) != list(range(rank)):
-        raise ValueError(
+        raise LayoutError(
             f"dim_order is {list(order)}; expected each of the {rank} host dimensions {list(range(rank))} once, "
             "the one along the stick last, or all of them and then -1 for one element per stick"
         )
@@ -282,27 +286,27 @@ def _placed(size, strides, order, per_stick: int) -> tuple[tuple[int, ...], tupl
 
 def _check_extents(device_size: tuple[int, ...]) -> None:
     if not device_size:
-        raise ValueError("device_size is empty; expected at least the stick, such as [1, 64]")
+        raise LayoutError("device_size is empty; expected at least the stick, such as [1, 64]")
     for i, n in enumerate(device_size):
         if n < 0:
-            raise ValueError(f"device dimension {i} has negative size {n}; expected 0 or more")
+            raise LayoutError(f"device dimension {i} has negative size {n}; expected 0 or more")
 
 
 def _check_device(device_size: tuple[int, ...], stride_map: tuple[int, ...], device_dtype: DataFormats) -> None:
     _check_extents(device_size)
     if len(stride_map) != len(device_size):
-        raise ValueError(
+        raise LayoutError(
             f"stride_map has {len(stride_map)} entries for {len(device_size)} device dimensions; give one host stride per dimension, "
             "-1 where no host dimension stands behind it"
         )
     for i, stride in enumerate(stride_map):
         if stride < SYNTHETIC:
-            raise ValueError(
+            raise LayoutError(
                 f"stride_map[{i}] is {stride}; expected a host stride in elements, 0 or more, or -1 for no host dimension"
             )
     per_stick = device_dtype.elems_per_stick()
     if per_stick and device_size[-1] > per_stick:
-        raise ValueError(
+        raise LayoutError(
             f"the last device dimension has size {device_size[-1]}, but a stick of {device_dtype} holds {per_stick} elements; "
             f"expected at most {per_stick}"
         )

@@ -1,4 +1,4 @@
-"""Layouts at PyTorch's surface: `tensor.device_tensor_layout()`, `tensor.to(device_layout=...)`, `torch.empty(..., device_layout=...)`."""
+"""Layouts at PyTorch's surface: `tensor.device_tensor_layout()`, `tensor.to(device_layout=...)`, `torch.spyre.empty(..., device_layout=...)`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .storage import extent, has_memory, is_dense, memory_of
 
 
 def install() -> None:
-    """Adds the method and the keyword; without `device_layout` the originals are called with what they were given."""
+    """Adds the method and the keyword of `to`; without `device_layout` the original is called with what it was given."""
     torch.Tensor.device_tensor_layout = device_tensor_layout
-    original_to, original_empty = torch.Tensor.to, torch.empty
+    original_to = torch.Tensor.to
 
     @functools.wraps(original_to)
     def to(self, *args, **kwargs):
@@ -23,18 +23,7 @@ def install() -> None:
             return original_to(self, *args, **kwargs)
         return to_with_layout(self, kwargs.pop("device_layout"), *args, **kwargs)
 
-    @functools.wraps(original_empty)
-    def empty(*args, **kwargs):
-        layout = kwargs.pop("device_layout", None)
-        if layout is None:
-            return original_empty(*args, **kwargs)
-        device = kwargs.pop("device", "spyre")
-        _check(layout, device)
-        shape = original_empty(*args, device="meta", **kwargs)
-        _check_reach(layout, shape.shape, shape.stride(), shape.dtype)
-        return empty_with_layout(shape.shape, shape.stride(), shape.dtype, layout)
-
-    torch.Tensor.to, torch.empty = to, empty
+    torch.Tensor.to = to
     contents = torch._tensor_str._tensor_str
 
     @functools.wraps(contents)
@@ -58,6 +47,35 @@ def install() -> None:
         return reduce(self, protocol)
 
     torch.Tensor.__reduce_ex__ = reduce_ex
+
+
+def install_empty() -> None:
+    """Adds the keyword to `torch.empty`, for programs of the public project. Not by import: PyTorch compares `torch.empty` by identity
+    (in `with torch.device(...)`, in Dynamo), and programs on other devices must notice nothing."""
+    import torch.utils._device
+
+    torch.utils._device._device_constructors()  # remembers the original; asked later, it would remember the replacement
+    original = torch.empty
+
+    @functools.wraps(original)
+    def empty(*args, **kwargs):
+        layout = kwargs.pop("device_layout", None)
+        if layout is None:
+            return original(*args, **kwargs)
+        return empty_in_layout(*args, device_layout=layout, **kwargs)
+
+    torch.empty = empty
+
+
+def empty_in_layout(*size, device_layout: SpyreTensorLayout, device="spyre", **kwargs) -> torch.Tensor:
+    """`torch.empty(size, dtype=...)` on the device in a layout of the caller's choice; `torch.spyre.empty`.
+
+    Raises as `to_with_layout`.
+    """
+    _check(device_layout, device)
+    shape = torch.empty(*size, device="meta", **kwargs)
+    _check_reach(device_layout, shape.shape, shape.stride(), shape.dtype)
+    return empty_with_layout(shape.shape, shape.stride(), shape.dtype, device_layout)
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:

@@ -33,15 +33,15 @@ def read_codes(tensor: torch.Tensor) -> torch.Tensor:
 def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log.
 
-    Warns once in a process when an infinity becomes the format's NaN. Raises ValueError for values that the tensor's dtype does not
-    hold; then nothing is written.
+    Raises ValueError for values that the tensor's dtype does not hold; then nothing is written. Warns once in a process when an
+    infinity becomes the format's NaN.
     """
     fmt = memory_of(tensor).fmt
     if tensor.dtype == torch.bool:
         values = values != 0  # a float format stands behind it
     elif tensor.dtype == torch.uint8:
-        values = to_integers(values, 0, 255, "torch.uint8", torch.uint8)  # 32 bits stand behind it
-    if not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
+        values = to_integers(values, 0, 255, "torch.uint8", torch.int64)  # 32 bits stand behind it
+    elif not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
         _warn_of_infinity()
     write_codes(tensor, encode(values, fmt))
 
