@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labkit.spyre  # noqa: F401 - registers the device
-from labkit.spyre.formats import encode, is_poison, round_trip
-from labkit.spyre.layout import live_lanes
+from labkit.spyre.formats import encode, get_device_dtype, is_poison, round_trip
+from labkit.spyre.layout import SpyreTensorLayout, live_lanes
 from labkit.spyre.layout.lanes import overlaps
+from labkit.spyre.runtime import transfer_log
 from labkit.spyre.tensors.storage import memory_of
 from tests.spyre.host_tensors import (
     DTYPES,
@@ -265,3 +266,178 @@ def test_cat_with_a_size_zero_operand():
     assert legacy.shape == (2, 3) and legacy.cpu().eq(1).all()
     assert torch.cat([torch.empty(0, 70, device="spyre"), torch.ones(1, 70, device="spyre")]).cpu().tolist() == [[1.0] * 70]
     assert torch.cat([torch.empty(4, 0, device="spyre"), torch.empty(4, 0, device="spyre")], 1).shape == (4, 0)
+
+
+# ---- the log ----
+
+
+@pytest.fixture
+def log():
+    transfer_log.clear()
+    return torch.spyre.transfers
+
+
+def sticks_touched(d: torch.Tensor) -> int:
+    return len(torch.unique(lanes_of(d) // memory_of(d).layout.elems_per_stick()))
+
+
+def test_the_log_says_what_moved(log):
+    x = torch.arange(3 * 130, dtype=torch.float16).view(3, 130)
+    d = x.to("spyre")
+    d[1:, 64:66].copy_(torch.ones(2, dtype=torch.float32))
+    d.t()[5].cpu()
+    d[0].clone()
+    up, part, down, across = log()
+    assert [t.direction for t in log()] == ["H2D", "H2D", "D2H", "D2D"]
+    assert (up.shape, up.stride, up.storage_offset, up.bytes_moved) == ((3, 130), (130, 1), 0, 9 * 128)
+    assert (up.host_dtype, up.device_dtype, up.source_format, up.destination_format) == (
+        torch.float16, torch.float16, "IEEE_FP16", "SEN169_FP16",
+    )  # fmt: skip
+    assert up.device_layout == d.device_tensor_layout()
+    assert (up.loop_ranges, up.device_strides, up.host_strides) == ((3, 3, 64), (192, 64, 1), (64, 130, 1))
+    assert up.values == (0, 1, 2, 3, 4, 5, 6, 7)
+    assert (part.shape, part.stride, part.storage_offset, part.bytes_moved) == ((2, 2), (130, 1), 194, 2 * 128)
+    assert (part.source_format, part.destination_format, part.values[:2]) == ("IEEE_FP32", "SEN169_FP16", (1, 1))
+    assert (down.shape, down.stride, down.storage_offset, down.bytes_moved) == ((3,), (130,), 5, 3 * 128)
+    assert (down.source_format, down.destination_format, down.values) == ("SEN169_FP16", "IEEE_FP16", (5, 135, 265))
+    assert (across.shape, across.source_format, across.destination_format) == ((130,), "SEN169_FP16", "SEN169_FP16")
+    assert across.bytes_moved == 2 * 3 * 128
+
+
+@settings(max_examples=80)
+@given(device_tensors(fill=plain), st.data())
+def test_bytes_are_the_sticks_that_hold_an_element_of_the_view(pair, data):
+    d, twin = pair
+    view = data.draw(view_chains(twin))(d)
+    transfer_log.clear()
+    host = view.cpu()
+    if not view.numel():
+        assert torch.spyre.transfers() == []
+        return
+    other = torch.empty(view.shape, dtype=view.dtype, device="spyre").copy_(view)
+    down, across = torch.spyre.transfers()
+    assert (down.shape, down.stride, down.storage_offset) == (tuple(view.shape), view.stride(), view.storage_offset())
+    assert down.bytes_moved == 128 * sticks_touched(view)
+    assert across.bytes_moved == 128 * (sticks_touched(view) + sticks_touched(other))
+    assert down.values == tuple(host.flatten()[:8].to(torch.float64).tolist())
+
+
+def test_bytes_of_a_view_as_large_as_its_storage_that_skips_a_stick(log):
+    d = torch.arange(130, dtype=torch.float16).to("spyre")
+    assert d.as_strided((2, 65), (129, 0)).cpu()[1, 0] == 129
+    assert log()[-1].bytes_moved == 2 * 128
+
+
+def test_bytes_of_a_tensor_in_a_layout_that_is_larger(log):
+    torch.ones(60, dtype=torch.float16).to(device_layout=SpyreTensorLayout([4, 64], [64, 1], get_device_dtype(torch.float16)))
+    assert log()[-1].bytes_moved == 128
+
+
+def test_debug_prints_each_transfer(log, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_SPYRE_DEBUG", "1")
+    d = torch.arange(9, dtype=torch.float32).to("spyre")
+    d[:8].cpu()
+    d.view(3, 3)[:, 1].cpu()
+    d.view(3, 3)[:, :2].cpu()
+    printed = capsys.readouterr().err
+    assert printed == "".join(f"{t}\n" for t in log())
+    up, eight, column, columns = printed.split("[TORCH_SPYRE_DEBUG] ")[1:]
+    assert up.splitlines() == [
+        "copy_to_device: shape=[9] dtype=float32",
+        "  device_layout: SpyreTensorLayout(device_size=[1, 32], stride_map =[32, 1], device_dtype=DataFormats.IEEE_FP32)",
+        "  view on the device: stride=[1] storage_offset=0",
+        "  loops: ranges=[1, 32] device strides=[32, 1] host strides=[32, 1]",
+        "  format: IEEE_FP32 -> IEEE_FP32  bytes=128",
+        "  values: [0, 1, 2, 3, 4, 5, 6, 7, ...]",
+    ]
+    assert eight.startswith("copy_to_host") and eight.endswith("values: [0, 1, 2, 3, 4, 5, 6, 7]\n")
+    assert column.endswith("values: [1, 4, 7]\n")
+    assert columns.endswith("values: [0, 1, 3, 4, 6, 7]\n")
+    monkeypatch.setenv("TORCH_SPYRE_DEBUG", "0")
+    d.cpu()
+    assert capsys.readouterr().err == ""
+
+
+# ---- public bug reports, each with its smallest input ----
+
+
+def test_issue_1470_expanded_tensor_to_the_host():
+    assert torch.ones(1, 1, dtype=torch.float16).to("spyre").expand(3, 2).cpu().tolist() == [[1, 1]] * 3
+    assert torch.full((1, 1), 7.0, dtype=torch.float16).expand(3, 2).to("spyre").cpu().tolist() == [[7, 7]] * 3
+
+
+def test_issue_2791_copy_into_a_select_view():
+    d = torch.tensor([1.0, 2, 3, 4], dtype=torch.float16).to("spyre")
+    d[2].copy_(torch.tensor(9.0))
+    assert d.cpu().tolist() == [1, 2, 9, 4]
+    d.select(0, 3).copy_(torch.tensor(8.0).to("spyre"))
+    assert d.cpu().tolist() == [1, 2, 9, 8]
+
+
+def test_issue_3236_narrow_clone_keeps_the_offset():
+    x = torch.arange(9, dtype=torch.float16).view(3, 3)
+    assert x.to("spyre").narrow(0, 2, 1).clone().cpu().tolist() == [[6, 7, 8]]
+
+
+def test_issue_3264_narrow_at_the_edge_of_a_stick():
+    x = torch.arange(2 * 128, dtype=torch.float16).view(2, 128)
+    assert torch.equal(x.to("spyre").narrow(1, 64, 64).clone().cpu(), x[:, 64:])
+
+
+def test_issue_2757_to_the_host_with_an_offset():
+    x = torch.arange(70, dtype=torch.float16)
+    for k in (1, 63, 64, 65):
+        assert torch.equal(x.to("spyre")[k:].cpu(), x[k:])
+
+
+def test_issues_3797_3798_a_slice_with_a_row_offset():
+    x = torch.arange(400, dtype=torch.float16).view(4, 100).to("spyre").cpu()
+    d = x.to("spyre")
+    assert torch.equal(d[1:].cpu(), x[1:])
+    assert torch.equal((d[1:] + d[:-1]).cpu(), (x[1:].float() + x[:-1].float()).half().to("spyre").cpu())
+
+
+def test_issue_165_float32_rows_wider_than_32():
+    x = torch.arange(4 * 33, dtype=torch.float32).view(4, 33)
+    assert torch.equal((x.to("spyre") + x.to("spyre")).cpu(), 2 * x)
+
+
+def test_issue_3851_index_select_of_rows_wider_than_32():
+    x = torch.arange(3 * 40, dtype=torch.float16).view(3, 40)
+    assert torch.equal(x.to("spyre").index_select(0, torch.tensor([2, 0]).to("spyre")).cpu(), x[[2, 0]])
+
+
+def test_issue_352_a_square_is_transposed():
+    x = torch.arange(65 * 65).remainder(1000).half().view(65, 65)
+    d = x.to("spyre")
+    assert torch.equal(d.t().contiguous().cpu(), x.t())
+    assert torch.equal(x.t().to("spyre").cpu(), x.t())
+
+
+def test_issue_80_a_view_is_made_contiguous():
+    x = torch.arange(24, dtype=torch.float16).view(2, 3, 4)
+    d = x.to("spyre")
+    for view in (lambda t: t.permute(2, 0, 1), lambda t: t[:, ::2], lambda t: t.unfold(2, 2, 1), lambda t: t.diagonal(0, 1, 2)):
+        got = view(d).contiguous()
+        assert got.is_contiguous() and torch.equal(got.cpu(), view(x))
+
+
+def test_issue_1227_broadcast_to():
+    x = torch.arange(3, dtype=torch.float16).view(3, 1)
+    assert torch.equal(x.to("spyre").broadcast_to(2, 3, 65).clone().cpu(), x.broadcast_to(2, 3, 65))
+
+
+@pytest.mark.parametrize("width", [63, 64, 65, 127, 128, 129])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_last_stick_arrives_whatever_its_width(width, dtype):
+    """Section 8.6, pattern 1 (issues 523, 524, 391)."""
+    x = torch.arange(2 * width).remainder(2 if dtype == torch.bool else 7).view(2, width).to(dtype)
+    d = x.to("spyre")
+    assert same_bits(d.cpu(), x)
+    held = memory_of(d)
+    per_stick = held.layout.elems_per_stick()
+    codes = held.codes.view(-1, 2, per_stick)
+    live = width - (codes.shape[0] - 1) * per_stick
+    assert 0 < live <= per_stick
+    assert bool(is_poison(codes[-1, :, live:], held.fmt).all())
+    assert bool(is_poison(codes[-1, :, :live], held.fmt).any()) is False

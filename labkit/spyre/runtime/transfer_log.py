@@ -6,6 +6,7 @@ DataConversionInfo (RFC 0047: loop ranges, host strides, device strides; source 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Transfer:
             f"  view on the device: stride={list(self.stride)} storage_offset={self.storage_offset}\n"
             f"  loops: ranges={list(self.loop_ranges)} device strides={list(self.device_strides)} host strides={list(self.host_strides)}\n"
             f"  format: {self.source_format} -> {self.destination_format}  bytes={self.bytes_moved}\n"
-            f"  values: [{shown}{', ...' if len(self.values) == SHOWN_VALUES else ''}]"
+            f"  values: [{shown}{', ...' if math.prod(self.shape) > len(self.values) else ''}]"
         )
 
 
@@ -94,13 +95,22 @@ def note(direction: str, source: torch.Tensor, target: torch.Tensor, bytes_moved
         "D2H": (held.fmt.name, HOST_FORMATS.get(target.dtype, str(target.dtype))),
         "D2D": (memory_of(source).fmt.name if direction == "D2D" else "", held.fmt.name),
     }[direction]
-    shown = (target if direction == "D2H" else device_side).detach()
-    shown = shown.reshape(-1)[:SHOWN_VALUES] if shown.is_contiguous() else shown[tuple([0] * (shown.dim() - 1))][:SHOWN_VALUES]
+    shown = _first((target if direction == "D2H" else device_side).detach())
     values = shown if direction == "D2H" else read_values(shown)
     transfer = Transfer(
         direction, tuple(device_side.shape), tuple(device_side.stride()), device_side.storage_offset(), host_side.dtype, device_side.dtype,
-        held.layout, *formats, bytes_moved, tuple(values.to(torch.float64).reshape(-1).tolist()),
+        held.layout, *formats, bytes_moved, tuple(values.to(torch.float64).flatten()[:SHOWN_VALUES].tolist()),
     )  # fmt: skip
     _log.append(transfer)
     if settings.flag("TORCH_SPYRE_DEBUG"):
         print(transfer, file=sys.stderr)
+
+
+def _first(x: torch.Tensor) -> torch.Tensor:
+    """A view of `x` that starts with its first `SHOWN_VALUES` elements, or has all there are, and few more."""
+    if x.is_contiguous():
+        return x.view(-1)[:SHOWN_VALUES]
+    inside = 1
+    for dim in reversed(range(x.dim())):
+        x, inside = x.narrow(dim, 0, min(x.shape[dim], -(-SHOWN_VALUES // inside))), inside * x.shape[dim]
+    return x

@@ -23,6 +23,7 @@ def register(library: torch.library.Library) -> None:
     library.impl("set_.source_Tensor", _set_to_tensor, "PrivateUse1")
     library.impl("set_.source_Storage", _set_to_storage, "PrivateUse1")
     library.impl("set_.source_Storage_storage_offset", _set, "PrivateUse1")
+    library.impl("is_set_to", _is_set_to, "PrivateUse1")
 
 
 def install() -> None:
@@ -86,3 +87,9 @@ def _set_to_tensor(tensor, source):
 
 def _set_to_nothing(tensor):
     return _set_to_tensor(tensor, torch.empty(0, dtype=tensor.dtype, device=tensor.device))
+
+
+def _is_set_to(tensor, other):
+    return memory_of_storage(other.untyped_storage()) is memory_of(tensor) and (
+        (tensor.shape, tensor.stride(), tensor.storage_offset()) == (other.shape, other.stride(), other.storage_offset())
+    )

@@ -124,7 +124,7 @@ def hold(tensor: torch.Tensor, held: DeviceMemoryOfStorage) -> None:
 def is_whole(tensor: torch.Tensor) -> bool:
     """True when the tensor covers its storage from the first to the last element, each once."""
     held = memory_of(tensor)
-    return tensor.storage_offset() == 0 and tensor.numel() == held.elements == extent(tensor.shape, tensor.stride())
+    return tensor.storage_offset() == 0 and tensor.numel() == held.elements and is_dense(tensor)
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

@@ -70,7 +70,7 @@ def bytes_of(tensor: torch.Tensor) -> int:
     if not tensor.numel():
         return 0
     held = memory_of(tensor)
-    if is_whole(tensor):
+    if held.by_default and is_whole(tensor):  # a layout of the caller's choice may have sticks that hold no element
         return held.layout.size_in_bytes
     return STICK_BYTES * len(sticks_of(held.layout, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
 
