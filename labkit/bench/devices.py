@@ -60,6 +60,8 @@ def get_device(device="cpu") -> Device:
         return CpuDevice()
     if parsed.type == "meta":
         raise ValueError("device = 'meta': it computes nothing, so there is nothing to time")
+    if getattr(_device_module(parsed.type), "simulated", False):
+        return SimulatedAccelerator(parsed)
     return AcceleratorDevice(parsed)
 
 
@@ -111,6 +113,20 @@ class AcceleratorDevice(CpuDevice):
 
     def synchronize(self) -> None:
         self._synchronize()
+
+
+class SimulatedAccelerator(AcceleratorDevice):
+    """A simulated accelerator: its module keeps a virtual clock (`now`), and numbers read from it are modelled. What the simulation
+    itself takes on the host is never shown as the device's time."""
+
+    kind = "modelled"
+
+    def __init__(self, device):
+        super().__init__(device)
+        self._now = _device_module(device.type).now
+
+    def now(self) -> float:
+        return self._now()
 
 
 def _device_module(kind: str):

@@ -18,7 +18,7 @@ __all__ = [
     "DataFormats", "ElementArrangement", "Event", "SpyreTensorLayout", "Stream", "counters", "current_device", "current_stream",
     "default_stream", "device", "device_count", "empty", "empty_cache", "get_device_dtype", "get_device_name", "get_device_properties",
     "get_device_size_in_bytes", "get_diagnostic_report", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
-    "max_memory_allocated", "memory_allocated", "memory_stats", "memory_summary", "reset_counters", "reset_peak_memory_stats",
+    "max_memory_allocated", "memory_allocated", "memory_stats", "memory_summary", "now", "reset_counters", "reset_peak_memory_stats",
     "reset_streams", "set_autograd", "set_device", "simulated", "stream", "switches", "synchronize", "transfers",
 ]  # fmt: skip
 
@@ -94,6 +94,11 @@ def synchronize(device=None) -> None:
     """The host waits (on the virtual clock) for every stream. Raises StreamFailed when one failed."""
     _index(device)
     runtime().synchronize()
+
+
+def now() -> float:
+    """Seconds on the host's virtual clock: what a benchmark reads. It does not wait for the card."""
+    return runtime().clock.now()
 
 
 def default_stream(device=None) -> Stream:

@@ -174,3 +174,14 @@ def test_the_clock_is_a_timer_for_a_benchmark():
     assert waited.mean > launch.mean
     with pytest.raises(ValueError, match="forward only"):
         clock.advance(-1)
+
+
+def test_the_harness_reads_the_virtual_clock_and_says_modelled():
+    from labkit.bench import measure
+
+    x = torch.ones(64, 64, device="spyre", dtype=torch.float16)
+    first, second = (measure(lambda: x + x, device="spyre", min_run_time=0.005) for _ in range(2))
+    assert first.kind == "modelled" and first.median == pytest.approx(second.median, rel=1e-9)
+    moved = next(j.bytes_moved for j in reversed(runtime().jobs) if j.kind == "kernel")
+    assert first.median >= costs().kernel_s(moved)
+    assert measure(lambda: torch.ones(3) + 1, min_run_time=0.005).kind == "measured"
