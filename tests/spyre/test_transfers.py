@@ -180,7 +180,7 @@ def test_a_copy_between_layouts_moves_every_code(pair, data):
     d, twin = pair
     stride = torch.empty(d.shape, device="meta").stride()
     layout = data.draw(layouts(tuple(d.shape), stride, d.dtype))
-    other = torch.empty(d.shape, dtype=d.dtype, device_layout=layout)
+    other = torch.spyre.empty(d.shape, dtype=d.dtype, device_layout=layout)
     assert other.copy_(d) is other
     assert other.device_tensor_layout() == layout
     assert torch.equal(memory_of(other).codes[lanes_of(other)], memory_of(d).codes[lanes_of(d)])
