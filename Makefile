@@ -44,6 +44,7 @@ run: $(TEST_READY) ## execute the solved labs headlessly and write a report to o
 bench: $(TEST_READY) ## measure this repository's own costs: ratios taken in one run, on this machine
 	@$(BIN)/python tests/benchmarks/start_up.py
 	@$(BIN)/python tests/benchmarks/bench_harness.py
+	@$(BIN)/python tests/benchmarks/spyre_formats.py
 
 screens: $(TEST_READY) ## pictures of labs and figures, to look at, in out/screens
 	@$(BIN)/labkit screens $(LAB) --out $(OUT)/screens

@@ -1,7 +1,7 @@
-"""The simulated Spyre: tensors on `device="spyre"`, in sticks, in the device's number formats.
+"""The simulated Spyre: a device of PyTorch whose tensors lie in sticks, in the number formats of the card.
 
-Importing this package, or any module of it, registers the device with PyTorch (once per process). Vocabulary, names of fields
-and switches follow the public torch-spyre project, so that what is learned here is true there.
+Importing this package, or any module of it, registers `device="spyre"` (once per process). Vocabulary, names of fields and switches
+follow the public torch-spyre project, so that what is learned here is true there.
 """
 
 from . import registration as _registration

@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from labkit.spyre.formats import (
     DataFormats,
@@ -23,6 +24,7 @@ from labkit.spyre.formats import (
     round_trip,
     storage_dtype,
 )
+from labkit.spyre.formats.tables import decode_table, encode_table
 
 STORED = [fmt for fmt in DataFormats if fmt.bits in (8, 16, 32, 64)]
 UNSTORED = [fmt for fmt in DataFormats if fmt not in STORED]
@@ -134,6 +136,19 @@ def test_floats_and_bools_truncate_toward_zero(fmt):
         assert decode(encode(edge, fmt), fmt, torch.int64).tolist() == [high, low]
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_a_negative_number_has_no_unsigned_code(dtype):
+    for fmt in (DataFormats.SENUINT32, DataFormats.BOOL):
+        with pytest.raises(ValueError, match=rf"{fmt.name}.*at \[1\] is -1, and 1 of 2"):
+            encode(torch.tensor([1, -1], dtype=dtype), fmt)
+
+
+def test_a_byte_too_large_for_its_format():
+    for fmt, bad in ((DataFormats.SENINT8, 128), (DataFormats.BOOL, 2)):
+        with pytest.raises(ValueError, match=rf"{fmt.name}.*at \[1\] is {bad}"):
+            encode(torch.tensor([0, bad], dtype=torch.uint8), fmt)
+
+
 def test_the_ends_of_int64_as_floats():
     ends = torch.tensor([-(2.0**63), 2.0**63 - 1024], dtype=torch.float64)
     assert encode(ends, DataFormats.IEEE_INT64).tolist() == [-(2**63), 2**63 - 1024]
@@ -234,6 +249,14 @@ def test_gradients_inference_and_default_devices_do_not_matter():
         first = round_trip(half, own)
     assert first.device.type == "cpu" and first.item() == 1
     assert not round_trip(half, own).is_inference()
+
+
+def test_a_table_first_asked_for_under_fake_tensors_is_real():
+    own = replace(float_format(DataFormats.SEN169_FP16), name="asked for first under fake tensors")
+    with FakeTensorMode(), torch.inference_mode():
+        built = [decode_table(own, torch.float32), encode_table(torch.float16, own, Rounding.NEAREST_EVEN)]
+    assert all(type(table) is torch.Tensor and not table.is_inference() for table in built)
+    assert round_trip(torch.tensor([1025.0], dtype=torch.float16), own).item() == 1024
 
 
 def test_a_processor_that_flushes_subnormals_changes_nothing():
