@@ -113,8 +113,8 @@ def test_a_result_is_rounded_once():
     "call",
     [
         lambda x, y: x.add_(y),
-        lambda x, y: x.mul_(2).sub_(y, alpha=0.5),
-        lambda x, y: x.copy_(y).relu_(),
+        lambda x, y: x.sub_(y, alpha=0.5),
+        lambda x, y: x.relu_(),
         lambda x, y: x.index_add_(0, torch.tensor([2, 0], device=x.device), y[:2]),
         lambda x, y: x.scatter_(1, torch.zeros(3, 1, dtype=torch.int64, device=x.device), y),
         lambda x, y: x.masked_fill_(y > 0, 0.25),
@@ -132,14 +132,10 @@ def test_in_place_operators_write_and_return_their_tensor(call):
     d, wide = x.to("spyre"), widened(x)
     held = memory_of(d)
     got = call(d, y.to("spyre"))
-    if got.shape == d.shape:
-        assert got is d
+    assert got is d or torch.equal(got.cpu(), d.t().cpu())
     assert memory_of(d) is held and memory_of(got) is held
-    call_many = widened(y)
-    call(wide, call_many)
-    # several operators in a row round after each of them
-    assert torch.allclose(d.cpu().float(), wide, rtol=2**-8, atol=2**-8)
-    assert same_bits(got.cpu(), (got if got.shape == d.shape else d.t()).cpu())
+    call(wide, widened(y))
+    assert torch.equal(codes(d), codes_of(wide, torch.float16))
 
 
 @pytest.mark.parametrize("layout", ["default", "sticks along dim 0", "sparse"])
