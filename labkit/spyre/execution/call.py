@@ -16,7 +16,7 @@ CPU, META_DEVICE = torch.device("cpu"), torch.device("meta")
 WIDENED = (torch.float16, torch.bfloat16)
 """Dtypes that the reference executor computes in float32."""
 INDEX_OPS = ("index", "index_put", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put", "index_put_")
-"""Operators that take index tensors from the CPU, on other devices too."""
+"""Operators that take index tensors, their second argument, from the CPU, on other devices too."""
 
 
 def on_device(x) -> bool:
@@ -34,7 +34,10 @@ class Call:
 
     @classmethod
     def of(cls, op: torch._ops.OpOverload, args: tuple, kwargs: dict) -> Call:
-        """Takes arguments apart."""
+        """Takes arguments apart. A number that stands for a tensor becomes one where Python may not say it as a number."""
+        for i in _tensor_places(op):
+            if i < len(args) and isinstance(args[i], int | float):
+                args = (*args[:i], torch.tensor(args[i]), *args[i + 1 :])
         leaves, spec = pytree.tree_flatten((args, kwargs))
         return cls(op, leaves, spec)
 
@@ -54,8 +57,10 @@ class Call:
                 f"{self.op}: a backward pass reached device 'spyre', which runs inference. Compute gradients on the CPU, use torch.no_grad() "
                 "here, or call torch.spyre.set_autograd(True) to let the simulation differentiate."
             )
+        args, kwargs = self.with_leaves(self.leaves)
+        host_index = {id(x) for x in pytree.tree_leaves((args[1:2], kwargs.get("indices")))} if _takes_host_index(self.op) else ()
         for x in self.leaves:
-            if isinstance(x, torch.Tensor) and x.device.type != "spyre" and x.dim() and not _takes_host_index(self.op):
+            if isinstance(x, torch.Tensor) and x.device.type != "spyre" and x.dim() and id(x) not in host_index:
                 raise RuntimeError(
                     f"{self.op}: expected all tensors on one device, found a tensor of shape {list(x.shape)} on {x.device} beside tensors on "
                     "'spyre'. Move it with .to('spyre'), or bring the others back with .cpu()."
@@ -76,6 +81,8 @@ class Call:
     @property
     def result_dtype(self) -> torch.dtype | None:
         """The 16-bit dtype that float results take when no meta kernel says it; None when the arguments are not of one."""
+        if asked := [x for x in self.leaves if isinstance(x, torch.dtype)]:
+            return asked[0] if asked[0] in WIDENED else None
         dtypes = {x.dtype for x in self.tensors if x.is_floating_point()}
         return next(iter(dtypes)) if len(dtypes) == 1 and dtypes <= set(WIDENED) else None
 
@@ -88,6 +95,14 @@ class Call:
             return _foreseen(self.op, self.spec, tuple(_key(x) for x in self.leaves))
         except TypeError:  # a leaf that does not hash
             return None
+
+
+@functools.cache
+def _tensor_places(op) -> tuple[int, ...]:
+    """Positions of tensors, of an operator that takes no numbers for them: PyTorch hands a number in a 0-d tensor over as a number."""
+    if torch._C._should_allow_numbers_as_tensors(op._schema.name.split("::")[-1]):
+        return ()
+    return tuple(i for i, a in enumerate(op._schema.arguments) if "Tensor" in str(a.type) and "List" not in str(a.type))
 
 
 @functools.cache

@@ -11,12 +11,16 @@ import functools
 import torch
 from torch.utils import _pytree as pytree
 
+from ..formats import Rounding
 from ..runtime import runtime
 from ..tensors.storage import is_dense, new_tensor
 from ..tensors.transfers import bytes_of, read_values, write_values
 from . import random
 from .call import CPU, WIDENED, Call, on_device
 from .executor import REFERENCE, count
+
+BELOW_A_BOUND = ("aten::uniform_", "aten::random_")
+"""Draws that exclude their upper bound: to nearest, a number just below it would become it."""
 
 
 class ReferenceExecutor:
@@ -34,7 +38,7 @@ class ReferenceExecutor:
 
 def _work(call: Call):
     copies = {id(x): _host_copy(x) for x in call.tensors}
-    args, kwargs = call.with_leaves([copies[id(x)] if on_device(x) else CPU if _is_device(x) else x for x in call.leaves])
+    args, kwargs = call.with_leaves([_on_host(x, copies) for x in call.leaves])
     if _takes_generator(call.op) and kwargs.get("generator") is None:
         kwargs["generator"] = random.generator()
     with torch.no_grad():
@@ -45,7 +49,7 @@ def _work(call: Call):
             from ..tensors.factories import resize
 
             resize(tensor, value.shape)
-        write_values(tensor, value)
+        write_values(tensor, value, Rounding.TOWARD_ZERO if call.op._schema.name in BELOW_A_BOUND else None)
     arguments = {id(copies[id(x)]): x for x in call.tensors}
     if isinstance(results, torch.Tensor):  # the common case, without taking a tree apart
         leaves, spec = [results], None
@@ -58,8 +62,13 @@ def _work(call: Call):
     return made[0] if spec is None else pytree.tree_unflatten(made, spec)
 
 
-def _is_device(x) -> bool:
-    return isinstance(x, torch.device) and x.type == "spyre"
+def _on_host(x, copies: dict[int, torch.Tensor]):
+    """What the CPU's operator gets for a leaf: a 16-bit dtype, too, becomes float32, so that nothing is rounded on the way."""
+    if on_device(x):
+        return copies[id(x)]
+    if isinstance(x, torch.dtype):
+        return torch.float32 if x in WIDENED else x
+    return CPU if isinstance(x, torch.device) and x.type == "spyre" else x
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from ..formats import DataFormats, decode, encode
+from ..formats import DataFormats, Rounding, decode, encode
 from ..formats.integers import to_integers
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
@@ -30,11 +30,11 @@ def read_codes(tensor: torch.Tensor) -> torch.Tensor:
     return gather(held.layout, held.codes, tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
 
 
-def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
+def write_values(tensor: torch.Tensor, values: torch.Tensor, rounding: Rounding | None = None) -> None:
     """Writes CPU `values` (broadcastable to the tensor's shape) into its lanes, rounded to the device format. No job, no log.
 
-    Raises ValueError for values that the tensor's dtype does not hold; then nothing is written. Warns once in a process when an
-    infinity becomes the format's NaN.
+    rounding: None for the format's own rule. Raises ValueError for values that the tensor's dtype does not hold; then nothing is
+    written. Warns once in a process when an infinity becomes the format's NaN.
     """
     fmt = memory_of(tensor).fmt
     if tensor.dtype == torch.bool:
@@ -43,7 +43,7 @@ def write_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
         values = to_integers(values, 0, 255, "torch.uint8", torch.int64)  # 32 bits stand behind it
     elif not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
         _warn_of_infinity()
-    write_codes(tensor, encode(values, fmt))
+    write_codes(tensor, encode(values, fmt, rounding=rounding))
 
 
 _warned_of_infinity = False
