@@ -18,7 +18,7 @@ import torch
 
 from .mixed_radix import lane_of, radix_of
 from .strided_pieces import Piece, pieces_of
-from .tensor_layout import SpyreTensorLayout, host_strides
+from .tensor_layout import LayoutError, SpyreTensorLayout, host_strides
 
 INDEX_CACHE_BYTES = 64 * 2**20
 """Bound of all indexes that are kept, together; one that is larger is made anew each time."""
@@ -74,7 +74,7 @@ def scatter(layout: SpyreTensorLayout, memory: torch.Tensor, size, stride, stora
     if 0 in size:
         return
     if overlaps(size, stride):
-        raise ValueError(
+        raise LayoutError(
             f"a view of size {list(size)} with stride {list(stride)} has several elements in one place, so it cannot be written to. "
             "Write to the tensor that it was expanded from, or make it a tensor of its own first (clone)."
         )
