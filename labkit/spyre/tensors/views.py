@@ -27,7 +27,9 @@ def _kernel(op):
 
 
 def check_reach(op, elements: int, size, stride, offset: int) -> None:
-    """Raises RuntimeError for a view that leaves a storage of `elements` host elements."""
+    """Raises RuntimeError for a view that leaves a storage of `elements` host elements, or that steps backwards (older PyTorch lets it)."""
+    if min((*stride, offset), default=0) < 0:
+        raise RuntimeError(f"{op}: Negative strides and offsets are not supported, got stride {list(stride)} and offset {offset}.")
     reached = offset + extent(size, stride)
     if reached > elements and 0 not in size:
         raise RuntimeError(
