@@ -86,8 +86,8 @@ class Call:
         dtypes = {x.dtype for x in self.tensors if x.is_floating_point()}
         return next(iter(dtypes)) if len(dtypes) == 1 and dtypes <= set(WIDENED) else None
 
-    def foreseen(self) -> list | None:
-        """What meta kernels say of the results: leaves with shape, stride and dtype; None where they cannot say.
+    def foreseen_tree(self):
+        """What meta kernels say of the results, as the operator returns them; None where they cannot say.
 
         That is the case for results that depend on values, and for arguments that the operator refuses: the CPU then says why.
         """
@@ -95,6 +95,11 @@ class Call:
             return _foreseen(self.op, self.spec, tuple(_key(x) for x in self.leaves))
         except TypeError:  # a leaf that does not hash
             return None
+
+    def foreseen(self) -> list | None:
+        """The results of `foreseen_tree` as a list."""
+        tree = self.foreseen_tree()
+        return None if tree is None else pytree.tree_leaves(tree)
 
 
 @functools.cache
@@ -122,7 +127,7 @@ def _key(x):
 
 
 @functools.lru_cache(maxsize=4096)
-def _foreseen(op, spec, keys) -> list | None:
+def _foreseen(op, spec, keys):
     leaves = []
     for key in keys:
         if key[0] == "tensor":
@@ -134,7 +139,7 @@ def _foreseen(op, spec, keys) -> list | None:
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     try:
         with torch.no_grad():
-            return pytree.tree_leaves(op(*args, **kwargs))
+            return op(*args, **kwargs)
     except (NotImplementedError, RuntimeError):
         return None
 

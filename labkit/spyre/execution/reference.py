@@ -31,9 +31,31 @@ class ReferenceExecutor:
     def run(self, op: torch._ops.OpOverload, args: tuple, kwargs: dict):
         call = Call.of(op, args, kwargs)
         call.check()
-        moved = sum(bytes_of(t) for t in call.tensors)
         count(op, self.name)
-        return runtime().submit("kernel", str(op), moved, lambda: _work(call))
+        changed = call.written()
+        read = sum(bytes_of(t) for t in call.tensors)
+
+        def written(results) -> int:
+            made = [results] if isinstance(results, torch.Tensor) else pytree.tree_leaves(results)
+            return sum(bytes_of(t) for t in {id(t): t for t in (*changed, *made) if on_device(t)}.values())
+
+        return runtime().submit(
+            "kernel", str(op), lambda: _work(call), read=read, written=written, otherwise=lambda: _unwritten(call)
+        )
+
+
+def _unwritten(call: Call):
+    """What an operator that failed on the device gives the host: results in memory that nothing wrote (poison), arguments as they were.
+
+    Raises StreamFailed at once where the results' shapes depend on values.
+    """
+    changed = call.written()
+    if changed:
+        return changed[0] if len(changed) == 1 else tuple(changed)
+    foreseen = call.foreseen_tree()
+    if foreseen is None:
+        runtime().current_stream().queue.check()
+    return pytree.tree_map(lambda x: new_tensor(x.shape, x.stride(), x.dtype) if isinstance(x, torch.Tensor) else x, foreseen)
 
 
 def _work(call: Call):

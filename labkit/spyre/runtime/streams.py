@@ -30,7 +30,8 @@ class StreamFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """What ran when: times in seconds on the virtual clock. `kind` is kernel, H2D, D2H or D2D; `bytes_moved` what its duration is made of."""
+    """What ran when: times in seconds on the virtual clock. `kind` is kernel, H2D, D2H or D2D; its duration is made of the bytes of device
+    memory that it reads and writes."""
 
     number: int
     kind: str
@@ -39,8 +40,14 @@ class Job:
     submitted: float
     start: float
     end: float
-    bytes_moved: int
+    bytes_read: int
+    bytes_written: int
     failed: bool = False
+
+    @property
+    def bytes_moved(self) -> int:
+        """Both directions together."""
+        return self.bytes_read + self.bytes_written
 
 
 class VirtualClock:
@@ -234,10 +241,23 @@ class Runtime:
         """The stream that was entered last, or the default one."""
         return self.entered[-1] if self.entered else self.default_stream()
 
-    def submit(self, kind: str, name: str, bytes_moved: int, work: Callable[[], object], *, blocking: bool = False):
-        """Runs `work` as a job of the current stream and returns its result (None when it failed on the device).
+    def submit(
+        self,
+        kind: str,
+        name: str,
+        work: Callable[[], object],
+        *,
+        read: int = 0,
+        written: int | Callable[[object], int] = 0,
+        otherwise: Callable[[], object] | None = None,
+        blocking: bool = False,
+    ):
+        """Runs `work` as a job of the current stream and returns its result.
 
-        kind: "kernel", "H2D", "D2H" or "D2D"; bytes_moved sets the duration. blocking: the host waits, as a copy to the host does.
+        kind: "kernel", "H2D", "D2H" or "D2D". read, written: bytes of device memory, which set the duration; `written` may be a function
+        of the result. otherwise: makes the result of a job that fails on the device, which the host gets all the same. blocking: the
+        host waits, as a copy to the host does.
+
         Raises StreamFailed when the stream failed earlier, or, for a blocking job, now. Errors other than DeviceFault are the
         host's own and pass through.
         """
@@ -247,18 +267,20 @@ class Runtime:
         price = costs()
         submitted = self.clock.now_s
         self.clock.advance(price.host_submit_s)
-        failed, result = False, None
+        failed = False
         try:
             for hook in self.before_job:
                 hook(kind, name)
             result = work()
         except DeviceFault as fault:
             failed, queue.failure = True, fault
-        duration = price.kernel_s(bytes_moved) if kind in ("kernel", "D2D") else price.transfer_s(bytes_moved)
+            result = otherwise() if otherwise is not None else None
+        written = written if isinstance(written, int) else 0 if failed else written(result)
+        duration = price.kernel_s(read, written) if kind in ("kernel", "D2D") else price.transfer_s(read + written)
         start = max(self.clock.now_s, queue.free_at)
         queue.free_at = start + duration
         self.submitted += 1
-        self.jobs.append(Job(self.submitted, kind, name, queue.stream_id, submitted, start, queue.free_at, bytes_moved, failed))
+        self.jobs.append(Job(self.submitted, kind, name, queue.stream_id, submitted, start, queue.free_at, read, written, failed))
         if len(self.jobs) > self.KEPT:
             del self.jobs[: self.KEPT // 10]
         if blocking:

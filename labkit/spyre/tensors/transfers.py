@@ -79,7 +79,7 @@ def copy_to_device(source: torch.Tensor, target: torch.Tensor) -> None:
     """Host to device: `source` (CPU, any strides) is expanded to `target`'s shape. Raises ValueError for values that do not fit."""
     source = source.detach().expand(target.shape)
     moved = bytes_of(target)
-    runtime().submit("H2D", "copy_to_device", moved, lambda: write_values(target, source))
+    runtime().submit("H2D", "copy_to_device", lambda: write_values(target, source), written=moved)
     note("H2D", source, target, moved)
 
 
@@ -90,7 +90,7 @@ def copy_to_host(source: torch.Tensor, target: torch.Tensor) -> None:
     def work():
         return read_values(source, target.dtype)
 
-    values = runtime().submit("D2H", "copy_to_host", moved, work, blocking=True)
+    values = runtime().submit("D2H", "copy_to_host", work, read=moved, blocking=True)
     target.detach().copy_(values)
     note("D2H", source, target, moved)
 
@@ -98,7 +98,7 @@ def copy_to_host(source: torch.Tensor, target: torch.Tensor) -> None:
 def copy_on_device(source: torch.Tensor, target: torch.Tensor) -> None:
     """Device to device: bit for bit when format and dtype agree, through the value otherwise."""
     source = source.detach().expand(target.shape)
-    moved = bytes_of(source) + bytes_of(target)
+    read, written = bytes_of(source), bytes_of(target)
 
     def work():
         if source.dtype == target.dtype and memory_of(source).fmt == memory_of(target).fmt:
@@ -106,8 +106,8 @@ def copy_on_device(source: torch.Tensor, target: torch.Tensor) -> None:
         else:
             write_values(target, read_values(source, torch.float32 if source.is_floating_point() else source.dtype))
 
-    runtime().submit("D2D", "copy_from_d2d", moved, work)
-    note("D2D", source, target, moved)
+    runtime().submit("D2D", "copy_from_d2d", work, read=read, written=written)
+    note("D2D", source, target, read + written)
 
 
 def local_scalar(tensor: torch.Tensor):
