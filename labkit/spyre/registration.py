@@ -6,6 +6,8 @@ What registration changes in PyTorch, and what is done about it (tried on 2.11, 
   backend has taken the name, a clear error says which.
 * `torch.accelerator` becomes spyre, and `torch.accelerator.synchronize` refuses for a backend written in Python, which breaks every
   `torch.utils.benchmark.Timer`, of CPU code too: it is replaced by one that synchronizes the simulated card.
+* Where there is an accelerator PyTorch asks it to pin host memory (`Tensor.pin_memory`, `DataLoader(pin_memory=True)`), which a backend
+  written in Python cannot: the simulated card reads any host memory, so pinning is a copy.
 * `Tensor.to` learns `device_layout=`, as the real project teaches it; printing and pickling a tensor of the device go through the host.
 """
 
@@ -69,7 +71,7 @@ def _register_simulation() -> None:
 
     from . import torch_module
     from .compile import guards, routing
-    from .execution import eager
+    from .execution import eager, recurrent
     from .tensors import factories, layouts, rebinding, views
 
     _setup_privateuseone_for_python_backend(NAME, backend_module=torch_module)
@@ -79,11 +81,13 @@ def _register_simulation() -> None:
     rebinding.register(aten)
     factories.register(aten)
     eager.register(aten, every)
+    recurrent.register(aten)
     layouts.install()
     rebinding.install()
     routing.install()
     guards.install()
     _let_accelerator_synchronize()
+    aten.impl("_pin_memory", lambda tensor, device=None: tensor.clone(), "CPU")
 
 
 def _let_accelerator_synchronize() -> None:

@@ -16,8 +16,10 @@ from ..tensors.storage import has_memory, memory_of
 
 
 def install() -> None:
-    """Adds the guard to Dynamo, now or when it is imported."""
+    """Adds the guard to Dynamo, now or when it is imported, and keeps Dynamo out of the device's own code: kernels that are called between
+    two graphs would otherwise be traced and compiled as if they were the user's."""
     when_imported("torch._dynamo.guards", _wrap)
+    when_imported("torch._dynamo.trace_rules", lambda rules: rules.add("labkit.spyre"))
 
 
 def layout_of(x) -> object:
