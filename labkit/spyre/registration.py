@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+import threading
 import warnings
 
 import torch
@@ -87,6 +88,7 @@ def _register_simulation() -> None:
     routing.install()
     guards.install()
     _let_accelerator_synchronize()
+    _keep_ties()
     aten.impl("_pin_memory", lambda tensor, device=None: tensor.clone(), "CPU")
 
 
@@ -98,6 +100,48 @@ def _let_accelerator_synchronize() -> None:
         torch.spyre.synchronize()
 
     torch.accelerator.synchronize = synchronize
+    for name in ("empty_cache", "memory_allocated", "max_memory_allocated", "memory_stats", "reset_peak_memory_stats"):
+        if hasattr(torch.accelerator, name):  # PyTorch 2.11 has fewer
+            setattr(torch.accelerator, name, _of_the_card(name))
     timer = sys.modules.get("torch.utils.benchmark.utils.timer")
     if timer is not None and hasattr(timer, "synchronize"):  # pragma: no cover - torch 2.11 binds it at import
         timer.synchronize = synchronize
+
+
+def _of_the_card(name: str):
+    @functools.wraps(getattr(torch.accelerator, name))
+    def asked(device_index=None, /):
+        function = getattr(torch.spyre, name)
+        return function() if device_index is None else function(device_index)
+
+    return asked
+
+
+def _keep_ties() -> None:
+    """`Module.to("spyre")` makes new parameters, as for every device outside PyTorch; those that were one stay one."""
+    original = torch.nn.Module._apply
+    state = threading.local()
+
+    @functools.wraps(original)
+    def _apply(self, fn, *args, **kwargs):
+        if getattr(state, "inside", False):
+            return original(self, fn, *args, **kwargs)
+        places: dict[int, list[tuple[dict, str]]] = {}
+        for module in self.modules():
+            for held in (module._parameters, module._buffers):
+                for key, value in held.items():
+                    if value is not None:
+                        places.setdefault(id(value), []).append((held, key))
+        state.inside = True
+        try:
+            result = original(self, fn, *args, **kwargs)
+        finally:
+            state.inside = False
+        for shared in places.values():
+            (held, key), *others = shared
+            if others and held[key] is not None and held[key].device.type == NAME:
+                for other, name in others:
+                    other[name] = held[key]
+        return result
+
+    torch.nn.Module._apply = _apply

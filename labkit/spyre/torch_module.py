@@ -17,9 +17,9 @@ from .tensors.layouts import empty_in_layout as empty
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "SpyreTensorLayout", "Stream", "counters", "current_device", "current_stream",
     "default_stream", "device", "device_count", "empty", "empty_cache", "get_device_dtype", "get_device_name", "get_device_properties",
-    "get_device_size_in_bytes", "get_diagnostic_report", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
+    "get_device_size_in_bytes", "get_diagnostic_report", "get_rng_state", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "memory_allocated", "memory_stats", "memory_summary", "now", "reset_counters", "reset_peak_memory_stats",
-    "reset_streams", "set_autograd", "set_device", "simulated", "stream", "switches", "synchronize", "transfers",
+    "reset_streams", "set_autograd", "set_device", "set_rng_state", "simulated", "stream", "switches", "synchronize", "transfers",
 ]  # fmt: skip
 
 simulated = True
@@ -131,6 +131,39 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def get_rng_state(device=None) -> torch.Tensor:
+    """State of the card's random numbers, uint8 on the CPU."""
+    _index(device)
+    return random.generator().get_state()
+
+
+def set_rng_state(new_state: torch.Tensor, device=None) -> None:
+    """Puts it back."""
+    _index(device)
+    random.generator().set_state(new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The state of every card: of the one."""
+    return [get_rng_state()]
+
+
+def set_rng_state_all(new_states) -> None:
+    """Puts them back."""
+    for state in new_states:
+        set_rng_state(state)
+
+
+def seed() -> None:
+    """A seed of the moment."""
+    random.generator().seed()
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """None: the device has no autocast. PyTorch asks, also when it checkpoints a program of the CPU."""
+    return []
 
 
 def _is_in_bad_fork() -> bool:

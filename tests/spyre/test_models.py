@@ -73,6 +73,51 @@ def test_dynamo_does_not_trace_the_devices_own_code():
         assert compiled_of(function.__code__) == []
 
 
+def test_parameters_that_are_one_stay_one():
+    model = torch.nn.ModuleDict({"table": torch.nn.Embedding(10, 8), "head": torch.nn.Linear(8, 10, bias=False)})
+    model["head"].weight = model["table"].weight
+    model["again"] = model["head"]
+    model.to("spyre")
+    assert model["head"].weight is model["table"].weight and model["again"].weight is model["head"].weight
+    assert len(list(model.parameters())) == 1 and model["head"].weight.device.type == "spyre"
+    model.to("cpu")
+    untied = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).to("spyre")
+    assert untied[0].weight is not untied[1].weight
+
+
+def test_checkpoints_random_states_and_accelerator_queries_of_cpu_programs_work():
+    from torch.utils.checkpoint import checkpoint
+
+    for reentrant in (False, True):
+        x = torch.ones(3, requires_grad=True)
+        checkpoint(torch.sin, x, use_reentrant=reentrant).sum().backward()
+        assert torch.equal(x.grad, torch.cos(torch.ones(3)))
+    torch.manual_seed(0)
+    first = torch.rand(3), torch.rand(3, device="spyre").cpu()
+    torch.manual_seed(0)
+    with torch.random.fork_rng():
+        torch.rand(3), torch.rand(3, device="spyre")
+    assert torch.equal(torch.rand(3), first[0]) and torch.equal(torch.rand(3, device="spyre").cpu(), first[1])
+    held = torch.spyre.get_rng_state()
+    drawn = torch.rand(3, device="spyre")
+    torch.spyre.set_rng_state(held)
+    assert torch.equal(torch.rand(3, device="spyre"), drawn)
+    if hasattr(torch.accelerator, "memory_allocated"):
+        assert torch.accelerator.memory_allocated() == torch.spyre.memory_allocated()
+        torch.accelerator.empty_cache()
+
+
+def test_a_compiled_graph_does_not_drop_the_gradient_of_a_cpu_tensor_silently():
+    torch._dynamo.reset()
+    host, device = torch.ones(2, requires_grad=True), torch.ones(2, device="spyre")
+    compiled = torch.compile(lambda c, x: (c * 2, x * 2))
+    with pytest.raises(Exception, match="requires a gradient; compiled code on this device gives none"):
+        compiled(host, device)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        assert compiled(host, device)[1].cpu().tolist() == [2, 2]
+
+
 def test_host_memory_can_be_pinned_as_with_any_accelerator():
     pinned = torch.arange(3.0).pin_memory()
     assert torch.equal(pinned, torch.arange(3.0)) and pinned.to("spyre", non_blocking=True).cpu().tolist() == [0, 1, 2]

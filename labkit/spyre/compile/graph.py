@@ -48,9 +48,21 @@ def compile_graph(model: torch.fx.GraphModule, example_inputs):
         _compiled.append(region)
         return make_boxed_func(region)
 
+    if torch.is_grad_enabled():
+        _refuse_lost_gradients(example_inputs)
     try:
         with torch.no_grad():
             return aot_module_simplified(model, example_inputs, fw_compiler=compiler)
     except Exception as error:
         diagnosis.capture(error, "compile_frontend", layer=2)
         raise
+
+
+def _refuse_lost_gradients(inputs) -> None:
+    """Raises RuntimeError when a tensor of another device would silently lose its gradient in a graph of this one."""
+    for x in inputs:
+        if isinstance(x, torch.Tensor) and x.device.type != "spyre" and x.requires_grad:
+            raise RuntimeError(
+                f"a graph that works on 'spyre' also takes a tensor of shape {list(x.shape)} on {x.device} that requires a gradient; compiled code "
+                "on this device gives none. Use torch.no_grad() or x.detach(), or compile the two devices' parts apart."
+            )
