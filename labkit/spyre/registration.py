@@ -72,7 +72,7 @@ def _register_simulation() -> None:
 
     from . import torch_module
     from .compile import guards, routing
-    from .execution import eager, recurrent
+    from .execution import eager, random, recurrent
     from .tensors import factories, layouts, rebinding, views
 
     _setup_privateuseone_for_python_backend(NAME, backend_module=torch_module)
@@ -83,6 +83,7 @@ def _register_simulation() -> None:
     factories.register(aten)
     eager.register(aten, every)
     recurrent.register(aten)
+    random.register(aten)
     layouts.install()
     rebinding.install()
     routing.install()

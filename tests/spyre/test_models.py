@@ -54,6 +54,34 @@ def test_an_encoder_layer_takes_its_slow_and_its_fast_path():
             torch.testing.assert_close(on_device(x.to("spyre")).cpu(), host(x), rtol=1e-5, atol=1e-5)
 
 
+def test_an_encoder_with_a_padding_mask_makes_no_nested_tensor():
+    torch.manual_seed(0)
+    host = torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1, enable_nested_tensor=False
+    ).eval()
+    nested = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).eval()
+    nested.load_state_dict(host.state_dict())
+    x, mask = torch.randn(2, 3, 8), torch.tensor([[False, False, False], [False, False, True]])
+    with torch.no_grad():
+        got = nested.to("spyre")(x.to("spyre"), src_key_padding_mask=mask.to("spyre")).cpu()
+        torch.testing.assert_close(got[~mask], host(x, src_key_padding_mask=mask)[~mask], rtol=1e-5, atol=1e-5)
+
+
+def test_random_integers_without_bounds_fit_the_devices_int32():
+    drawn = torch.empty(1000, dtype=torch.int64, device="spyre").random_().cpu()
+    assert 0 <= drawn.min() and drawn.max() < 2**31 and len(drawn.unique()) > 990
+
+
+def test_a_value_that_the_host_cannot_hold_warns(monkeypatch):
+    from labkit.spyre.tensors import transfers
+
+    monkeypatch.setattr(transfers, "_warned_of_overflow", False)
+    big = torch.full((2,), 300.0, device="spyre", dtype=FP16) ** 2
+    with pytest.warns(UserWarning, match="became infinite on the host"):
+        assert big.cpu().isinf().all()
+    assert (big.to("cpu", torch.float32) - 90000).abs().max() <= 64  # half a step of 128
+
+
 def test_dynamo_does_not_trace_the_devices_own_code():
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_of
 

@@ -21,3 +21,16 @@ def generator() -> torch.Generator:
 def manual_seed(seed: int) -> None:
     """Seeds it."""
     generator().manual_seed(int(seed))
+
+
+def register(library: torch.library.Library) -> None:
+    """Registers `random_` without bounds: int64 is int32 on the device, so its whole range is drawn from, not that of int64."""
+    library.impl("random_", _random, "PrivateUse1")
+
+
+def _random(tensor: torch.Tensor, *, generator=None) -> torch.Tensor:
+    if tensor.dtype == torch.int64:
+        return torch.ops.aten.random_.to(tensor, 2**31 - 1, generator=generator)
+    from . import eager
+
+    return eager.run(torch.ops.aten.random_.default, tensor, generator=generator)

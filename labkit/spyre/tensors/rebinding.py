@@ -40,7 +40,8 @@ def install() -> None:
         if device is not None and torch.device(device).type == "spyre":
             raise RuntimeError(
                 "a storage on 'spyre' has a layout, which a number of bytes does not give: make a tensor, for instance "
-                "torch.empty(size, dtype=torch.float16, device='spyre'), and take its untyped_storage()."
+                "torch.empty(size, dtype=torch.float16, device='spyre'), and take its untyped_storage(). A checkpoint is loaded with "
+                "torch.load(path, map_location='cpu') and then moved."
             )
         return original_new(cls, *args, **kwargs)
 

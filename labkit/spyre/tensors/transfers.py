@@ -59,6 +59,19 @@ def _warn_of_infinity() -> None:
     )
 
 
+_warned_of_overflow = False
+
+
+def _warn_of_overflow() -> None:
+    global _warned_of_overflow
+    _warned_of_overflow = True
+    warnings.warn(
+        "a finite value of the device became infinite on the host: the device's 16-bit format reaches 8.6e9, IEEE half 65504 (which itself "
+        "rounds to 65536 on the device). Read it with .to('cpu', torch.float32).",
+        stacklevel=5,
+    )
+
+
 def write_codes(tensor: torch.Tensor, codes: torch.Tensor) -> None:
     """Writes codes into the lanes of a device tensor's elements."""
     held = memory_of(tensor)
@@ -91,6 +104,13 @@ def copy_to_host(source: torch.Tensor, target: torch.Tensor) -> None:
         return read_values(source, target.dtype)
 
     values = runtime().submit("D2H", "copy_to_host", work, read=moved, blocking=True)
+    if (
+        target.dtype == torch.float16
+        and not _warned_of_overflow
+        and memory_of(source).fmt == DataFormats.SEN169_FP16
+        and values.isinf().any()
+    ):
+        _warn_of_overflow()
     target.detach().copy_(values)
     note("D2H", source, target, moved)
 
