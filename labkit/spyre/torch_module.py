@@ -7,7 +7,7 @@ import torch
 from . import settings
 from .execution import call, random
 from .execution.executor import counters, reset_counters
-from .formats import DataFormats, get_device_dtype
+from .formats import STICK_BYTES, DataFormats, get_device_dtype
 from .layout import ElementArrangement, SpyreTensorLayout, get_device_size_in_bytes
 from .runtime import Event, Stream, memory, runtime
 from .runtime.diagnosis import get_diagnostic_report
@@ -86,7 +86,7 @@ def get_device_properties(device=None) -> dict[str, object]:
         "name": get_device_name(),
         "multi_processor_count": settings.number("SENCORES"),
         "total_memory": memory().capacity,
-        "stick_bytes": 128,
+        "stick_bytes": STICK_BYTES,
     }
 
 

@@ -10,8 +10,9 @@ import functools
 import math
 from itertools import product
 
+from ..formats import STICK_BYTES
+
 MAX_SPAN_BYTES = 268_435_456
-STICK_BYTES = 128
 
 
 class SpanOverflow(RuntimeError):

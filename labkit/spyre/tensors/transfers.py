@@ -6,14 +6,12 @@ import warnings
 
 import torch
 
-from ..formats import DataFormats, Rounding, decode, encode
+from ..formats import STICK_BYTES, DataFormats, Rounding, decode, encode
 from ..formats.integers import to_integers
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
 from .storage import is_whole, memory_of
-
-STICK_BYTES = 128
 
 
 def read_values(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
