@@ -6,6 +6,7 @@ import functools
 
 import torch
 
+from ..formats import is_float
 from ..layout import SpyreTensorLayout, lane_of
 from .factories import empty_with_layout
 from .storage import extent, has_memory, is_dense, memory_of
@@ -110,8 +111,7 @@ def _check(layout, device) -> None:
 
 
 def _check_reach(layout: SpyreTensorLayout, size, stride, dtype: torch.dtype) -> None:
-    floating = layout.device_dtype.name.startswith(("SEN1", "BFLOAT", "IEEE_FP"))
-    if (dtype.is_floating_point or dtype == torch.bool) != floating:
+    if (dtype.is_floating_point or dtype == torch.bool) != is_float(layout.device_dtype):
         raise ValueError(f"{layout} holds {layout.device_dtype}, which cannot hold {dtype} values.")
     reached = extent(size, stride)
     if reached:
