@@ -6,7 +6,7 @@ executor; the counters say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -20,8 +20,7 @@ class CompiledGraph:
     """One compiled region: the functional ATen `graph_module`, and how often it ran."""
 
     graph_module: torch.fx.GraphModule
-    number: int
-    runs: int = field(default=0)
+    runs: int = 0
 
     def __call__(self, *inputs):
         self.runs += 1
@@ -44,7 +43,7 @@ def compile_graph(model: torch.fx.GraphModule, example_inputs):
     from torch._functorch.aot_autograd import aot_module_simplified
 
     def compiler(graph_module: torch.fx.GraphModule, _inputs):
-        region = CompiledGraph(graph_module, len(_compiled))
+        region = CompiledGraph(graph_module)
         _compiled.append(region)
         return make_boxed_func(region)
 

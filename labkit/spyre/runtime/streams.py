@@ -44,11 +44,6 @@ class Job:
     bytes_written: int
     failed: bool = False
 
-    @property
-    def bytes_moved(self) -> int:
-        """Both directions together."""
-        return self.bytes_read + self.bytes_written
-
 
 class VirtualClock:
     """The host's time, seconds since the device was started. Nothing sleeps."""
@@ -82,10 +77,7 @@ class Stream:
         self.runtime = runtime or the_runtime()
         self.priority = priority
         self.stream_id = self.runtime.next_id(priority) if stream_id is None else stream_id
-        if stream_id is None:  # the pool hands out its streams again, with the queue that they have
-            self.queue = self.runtime.queue(self.stream_id)
-        else:
-            self.queue = self.runtime.queues.setdefault(stream_id, Queue(stream_id))
+        self.queue = self.runtime.queue(self.stream_id)  # the pool hands out its streams again, with the queue that they have
 
     @property
     def device(self):
