@@ -4,8 +4,8 @@ What registration changes in PyTorch, and what is done about it (tried on 2.11, 
 
 * The name of the device is given once per process. Where the real `torch_spyre` is importable it is used and said so; where another
   backend has taken the name, a clear error says which.
-* `torch.accelerator` becomes spyre, and `torch.accelerator.synchronize` refuses for a backend written in Python, which breaks every
-  `torch.utils.benchmark.Timer`, of CPU code too: it is replaced by one that synchronizes the simulated card.
+* `torch.accelerator` becomes spyre, and its `synchronize` and memory queries refuse for a backend written in Python, which breaks every
+  `torch.utils.benchmark.Timer`, of CPU code too: the card's module answers them (`ACCELERATOR`).
 * Where there is an accelerator PyTorch asks it to pin host memory (`Tensor.pin_memory`, `DataLoader(pin_memory=True)`), which a backend
   written in Python cannot: the simulated card reads any host memory, so pinning is a copy.
 * `Tensor.to` learns `device_layout=`, as the real project teaches it; printing and pickling a tensor of the device go through the host.
@@ -88,32 +88,25 @@ def _register_simulation() -> None:
     rebinding.install()
     routing.install()
     guards.install()
-    _let_accelerator_synchronize()
+    _answer_for_the_accelerator()
     _keep_ties()
     aten.impl("_pin_memory", lambda tensor, device=None: tensor.clone(), "CPU")
 
 
-def _let_accelerator_synchronize() -> None:
-    original = torch.accelerator.synchronize
+ACCELERATOR = ("synchronize", "empty_cache", "memory_allocated", "max_memory_allocated", "memory_stats", "reset_peak_memory_stats")
+"""Questions of `torch.accelerator` that a backend written in Python cannot answer in C++; the card's module answers them."""
 
-    @functools.wraps(original)
-    def synchronize(device=None, /):
-        torch.spyre.synchronize()
 
-    torch.accelerator.synchronize = synchronize
-    for name in ("empty_cache", "memory_allocated", "max_memory_allocated", "memory_stats", "reset_peak_memory_stats"):
+def _answer_for_the_accelerator() -> None:
+    for name in ACCELERATOR:
         if hasattr(torch.accelerator, name):  # PyTorch 2.11 has fewer
             setattr(torch.accelerator, name, _of_the_card(name))
-    timer = sys.modules.get("torch.utils.benchmark.utils.timer")
-    if timer is not None and hasattr(timer, "synchronize"):  # pragma: no cover - torch 2.11 binds it at import
-        timer.synchronize = synchronize
 
 
 def _of_the_card(name: str):
     @functools.wraps(getattr(torch.accelerator, name))
-    def asked(device_index=None, /):
-        function = getattr(torch.spyre, name)
-        return function() if device_index is None else function(device_index)
+    def asked(device=None, /):
+        return getattr(torch.spyre, name)() if device is None else getattr(torch.spyre, name)(device)
 
     return asked
 

@@ -199,7 +199,7 @@ def memory_summary(device=None) -> str:
     return "\n".join(f"{name:<34} {value:>18,}" for name, value in memory_stats(device).items())
 
 
-def empty_cache() -> None:
+def empty_cache(device=None) -> None:
     """Nothing to give back: freed memory is free at once."""
 
 
