@@ -164,8 +164,9 @@ def test_a_view_cannot_leave_its_storage(size, stride, offset):
             take(size, stride, offset)
     assert d.as_strided((0,), (1,), 300).cpu().numel() == 0
     assert d.as_strided((1,), (7,), 259).item() == 259 % 97
-    with pytest.raises(RuntimeError, match="[Nn]egative"):
-        d.as_strided((2,), (-1,), 1)
+    for take in (d.as_strided, d.clone().as_strided_):
+        with pytest.raises(RuntimeError, match="[Nn]egative"):
+            take((2,), (-1,), 1)
 
 
 def test_bits_are_not_looked_at_as_another_dtype():

@@ -6,22 +6,19 @@ import torch
 
 from .storage import META, aten, extent, has_memory, memory_of
 
-VIEWS = ("as_strided", "view", "_unsafe_view", "_reshape_alias", "unfold", "alias")
+VIEWS = ("view", "_unsafe_view", "_reshape_alias", "unfold", "alias")
 
 
 def register(library: torch.library.Library) -> None:
     """Registers the view kernels; each redispatches to Meta, which does the arithmetic and the checks of shape."""
     for name in VIEWS:
         library.impl(name, _kernel(getattr(aten, name).default), "PrivateUse1")
+    library.impl("as_strided", _as_strided, "PrivateUse1")
     library.impl("view.dtype", _view_dtype, "PrivateUse1")
 
 
 def _kernel(op):
     def view(tensor, *args, **kwargs):
-        if op is aten.as_strided.default and any(
-            isinstance(s, int) and s < 0 for s in args[1]
-        ):  # PyTorch 2.11 takes the number for 1
-            raise RuntimeError(f"{op}: Negative strides are not supported, got {list(args[1])}.")
         result = op.redispatch(META, tensor, *args, **kwargs)
         if has_memory(tensor):
             check_reach(op, memory_of(tensor).elements, result.shape, result.stride(), result.storage_offset())
@@ -30,8 +27,17 @@ def _kernel(op):
     return view
 
 
+def _as_strided(tensor, size, stride, storage_offset=None):
+    if has_memory(tensor):  # before PyTorch looks at the strides: 2.11 takes one of -1 for 1
+        offset = tensor.storage_offset() if storage_offset is None else storage_offset
+        check_reach("as_strided", memory_of(tensor).elements, size, stride, offset)
+    return aten.as_strided.default.redispatch(META, tensor, size, stride, storage_offset)
+
+
 def check_reach(op, elements: int, size, stride, offset: int) -> None:
-    """Raises RuntimeError for a view that leaves a storage of `elements` host elements."""
+    """Raises RuntimeError for a view that steps backwards, or leaves a storage of `elements` host elements."""
+    if min((*stride, offset), default=0) < 0:
+        raise RuntimeError(f"{op}: Negative strides and offsets are not supported, got stride {list(stride)} and offset {offset}.")
     reached = offset + extent(size, stride)
     if reached > elements and 0 not in size:
         raise RuntimeError(
