@@ -57,10 +57,8 @@ class Call:
                 f"{self.op}: a backward pass reached device 'spyre', which runs inference. Compute gradients on the CPU, use torch.no_grad() "
                 "here, or call torch.spyre.set_autograd(True) to let the simulation differentiate."
             )
-        args, kwargs = self.with_leaves(self.leaves)
-        host_index = {id(x) for x in pytree.tree_leaves((args[1:2], kwargs.get("indices")))} if _takes_host_index(self.op) else ()
         for x in self.leaves:
-            if isinstance(x, torch.Tensor) and x.device.type != "spyre" and x.dim() and id(x) not in host_index:
+            if isinstance(x, torch.Tensor) and x.device.type != "spyre" and x.dim() and not self._is_host_index(x):
                 raise RuntimeError(
                     f"{self.op}: expected all tensors on one device, found a tensor of shape {list(x.shape)} on {x.device} beside tensors on "
                     "'spyre'. Move it with .to('spyre'), or bring the others back with .cpu()."
@@ -69,6 +67,14 @@ class Call:
         for x in self.tensors:
             span.check(memory_of(x).layout, cores, self.op, x.shape)
 
+    def _is_host_index(self, x: torch.Tensor) -> bool:
+        """True for an index of an operator that takes them from the CPU."""
+        if not _takes_host_index(self.op):
+            return False
+        args, kwargs = self.with_leaves(self.leaves)
+        return any(x is index for index in pytree.tree_leaves((args[1:2], kwargs.get("indices"))))
+
+    @functools.cached_property
     def written(self) -> list[torch.Tensor]:
         """The device tensors that the schema marks as written, each once."""
         places = _written_places(self.op)

@@ -32,12 +32,11 @@ class ReferenceExecutor:
         call = Call.of(op, args, kwargs)
         call.check()
         count(op, self.name)
-        changed = call.written()
         read = sum(bytes_of(t) for t in call.tensors)
 
         def written(results) -> int:
             made = [results] if isinstance(results, torch.Tensor) else pytree.tree_leaves(results)
-            return sum(bytes_of(t) for t in {id(t): t for t in (*changed, *made) if on_device(t)}.values())
+            return sum(bytes_of(t) for t in {id(t): t for t in (*call.written, *made) if on_device(t)}.values())
 
         return runtime().submit(
             "kernel", str(op), lambda: _work(call), read=read, written=written, otherwise=lambda: _unwritten(call)
@@ -49,9 +48,8 @@ def _unwritten(call: Call):
 
     Raises StreamFailed at once where the results' shapes depend on values.
     """
-    changed = call.written()
-    if changed:
-        return changed[0] if len(changed) == 1 else tuple(changed)
+    if call.written:
+        return call.written[0] if len(call.written) == 1 else tuple(call.written)
     foreseen = call.foreseen_tree()
     if foreseen is None:
         runtime().current_stream().queue.check()
@@ -65,7 +63,7 @@ def _work(call: Call):
         kwargs["generator"] = random.generator()
     with torch.no_grad():
         results = call.op(*args, **kwargs)
-    for tensor in call.written():
+    for tensor in call.written:
         value = copies[id(tensor)]
         if value.shape != tensor.shape:
             from ..tensors.factories import resize
