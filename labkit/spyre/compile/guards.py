@@ -34,13 +34,15 @@ def layout_of(x) -> object:
 def _wrap(module: ModuleType) -> None:
     builder = module.GuardBuilder
     original = builder.TENSOR_MATCH
+    takes_guard = "guard" in inspect.signature(builder.get).parameters  # newer releases; older ones take its name
+    takes_stack = "user_stack" in inspect.getsource(original)
 
     @functools.wraps(original)
     def tensor_match(self, guard, value=None):
         original(self, guard, value)
         tensor = value() if isinstance(value, module.TensorWeakRef) else value
         if tensor is None:
-            tensor = self.get(guard if "guard" in inspect.signature(self.get).parameters else guard.name)
+            tensor = self.get(guard if takes_guard else guard.name)
         expected = layout_of(tensor)
         if expected is None or getattr(self.check_fn_manager.output_graph, "export", False):
             return
@@ -49,14 +51,8 @@ def _wrap(module: ModuleType) -> None:
             lambda x: layout_of(x) == expected,
             module.get_verbose_code_parts(f"device_tensor_layout() == {expected}", guard),
         ]
-        if _takes_stack(module):
+        if takes_stack:
             arguments.append(guard.user_stack)
         manager.add_lambda_guard(*arguments)
 
     builder.TENSOR_MATCH = tensor_match
-
-
-@functools.cache
-def _takes_stack(module: ModuleType) -> bool:
-    """Whether `add_lambda_guard` takes the user's stack (newer releases of PyTorch)."""
-    return "user_stack" in inspect.getsource(module.GuardBuilder.TENSOR_MATCH)
