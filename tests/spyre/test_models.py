@@ -73,12 +73,15 @@ def test_random_integers_without_bounds_fit_the_devices_int32():
 
 
 def test_a_value_that_the_host_cannot_hold_warns(monkeypatch):
-    from labkit.spyre.tensors import transfers
+    from labkit.spyre import caller
 
-    monkeypatch.setattr(transfers, "_warned_of_overflow", False)
+    monkeypatch.setattr(caller, "_said", set())
     big = torch.full((2,), 300.0, device="spyre", dtype=FP16) ** 2
-    with pytest.warns(UserWarning, match="became infinite on the host"):
-        assert big.cpu().isinf().all()
+    with pytest.warns(UserWarning, match="became infinite on the host") as seen:
+        assert big.cpu().isinf().all() and big.cpu().isinf().all()
+    with pytest.warns(UserWarning, match="an infinity became NaN") as more:
+        assert torch.full((2,), float("-inf"), dtype=FP16).to("spyre").isnan().all()
+    assert len(seen) == len(more) == 1 and {w.filename for w in (*seen, *more)} == {__file__}  # the user's line, once
     assert (big.to("cpu", torch.float32) - 90000).abs().max() <= 64  # half a step of 128
 
 

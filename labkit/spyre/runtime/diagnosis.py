@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 
 from .. import settings
+from ..caller import is_users
 
 CATEGORIES = ("compile_frontend", "compile_backend", "runtime_launch", "unimplemented", "unknown")
 KEPT = 50
@@ -41,11 +42,6 @@ _FIELDS = {
     "runtime": ("kernel_name", "code_dir"),
     "hardware_state": ("spyre_available",),
 }
-_PACKAGES = (
-    *(str(Path(m.__file__).resolve().parent) for m in (torch, sys.modules["labkit"])),
-    str(Path(os.__file__).resolve().parent),
-)
-"""Frames below these folders (PyTorch, labkit, the standard library) are not the user's."""
 
 
 def report_dir() -> Path:
@@ -94,9 +90,9 @@ def _captured_before(error: BaseException | None) -> bool:
 
 def _report(error, category, layer, op, kernel_name, code_dir, artifacts) -> dict:
     frames = traceback.extract_tb(error.__traceback__) or []
-    if not any(not f.filename.startswith((*_PACKAGES, "<")) for f in frames):
+    if not any(is_users(f.filename) for f in frames):
         frames = traceback.extract_stack()[:-2] + list(frames)  # the error was caught below the user's frame
-    own = [f for f in frames if not str(Path(f.filename).resolve()).startswith(_PACKAGES) and not f.filename.startswith("<frozen")]
+    own = [f for f in frames if is_users(f.filename)]
     where = own[-1] if own else (frames[-1] if frames else None)
     import labkit
 

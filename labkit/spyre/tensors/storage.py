@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from dataclasses import dataclass
 
 import torch
 
 from .. import settings
+from ..caller import warn_once
 from ..formats import DataFormats
 from ..layout import SpyreTensorLayout
 from ..runtime import Allocation, memory
@@ -23,6 +23,7 @@ aten = torch.ops.aten
 META = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 """Shape arithmetic of a view without a kernel of the device: redispatch here."""
 
+INT64 = "int64 becomes int32 on the device; a value that does not fit raises. TORCH_SPYRE_DOWNCAST_WARN=0 silences this."
 _ATTRIBUTE = "spyre_memory"
 _lock = threading.RLock()
 
@@ -84,22 +85,14 @@ def new_tensor(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout | Non
     """
     size, stride = tuple(int(n) for n in size), tuple(int(s) for s in stride)
     if dtype is torch.int64:
-        _warn_of_int32()
+        if settings.flag("TORCH_SPYRE_DOWNCAST_WARN"):
+            warn_once("int64", INT64)
     if layout is None:
         layout = default_layout(size, stride, dtype)
     with _lock:
         tensor = torch._C._acc.create_empty_tensor((0,), dtype)
         attach(tensor, size, stride, dtype, layout)
         return aten.set_.source_Storage_storage_offset.redispatch(META, tensor, tensor.untyped_storage(), 0, size, stride)
-
-
-@functools.cache
-def _warn_of_int32() -> None:
-    if settings.flag("TORCH_SPYRE_DOWNCAST_WARN"):
-        warnings.warn(
-            "int64 becomes int32 on the device; a value that does not fit raises. TORCH_SPYRE_DOWNCAST_WARN=0 silences this.",
-            stacklevel=4,
-        )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 
+from ..caller import warn_once, was_said
 from ..formats import STICK_BYTES, DataFormats, Rounding, decode, encode
 from ..formats.integers import to_integers
 from ..layout import gather, scatter, sticks_of
 from ..runtime import runtime
 from ..runtime.transfer_log import note
 from .storage import is_whole, memory_of
+
+INFINITY = (
+    "an infinity became NaN: the device's 16-bit format (DL16) has one code for both. Mask with a large finite number, such as -1e4, instead "
+    "of -inf."
+)
+OVERFLOW = (
+    "a finite value of the device became infinite on the host: the device's 16-bit format reaches 8.6e9, IEEE half 65504 (which itself "
+    "rounds to 65536 on the device). Read it with .to('cpu', torch.float32)."
+)
 
 
 def read_values(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -39,35 +47,14 @@ def write_values(tensor: torch.Tensor, values: torch.Tensor, rounding: Rounding 
         values = values != 0  # a float format stands behind it
     elif tensor.dtype == torch.uint8:
         values = to_integers(values, 0, 255, "torch.uint8", torch.int64)  # 32 bits stand behind it
-    elif not _warned_of_infinity and fmt == DataFormats.SEN169_FP16 and values.is_floating_point() and values.isinf().any():
-        _warn_of_infinity()
+    elif _is_new("infinity", fmt) and values.is_floating_point() and values.isinf().any():
+        warn_once("infinity", INFINITY)
     write_codes(tensor, encode(values, fmt, rounding=rounding))
 
 
-_warned_of_infinity = False
-
-
-def _warn_of_infinity() -> None:
-    global _warned_of_infinity
-    _warned_of_infinity = True
-    warnings.warn(
-        "an infinity became NaN: the device's 16-bit format (DL16) has one code for both. Mask with a large finite number, such as -1e4, instead "
-        "of -inf.",
-        stacklevel=5,
-    )
-
-
-_warned_of_overflow = False
-
-
-def _warn_of_overflow() -> None:
-    global _warned_of_overflow
-    _warned_of_overflow = True
-    warnings.warn(
-        "a finite value of the device became infinite on the host: the device's 16-bit format reaches 8.6e9, IEEE half 65504 (which itself "
-        "rounds to 65536 on the device). Read it with .to('cpu', torch.float32).",
-        stacklevel=5,
-    )
+def _is_new(key: str, fmt: DataFormats) -> bool:
+    """Whether a 16-bit value of the device still has to be looked at for a warning that was not given yet."""
+    return fmt == DataFormats.SEN169_FP16 and not was_said(key)
 
 
 def write_codes(tensor: torch.Tensor, codes: torch.Tensor) -> None:
@@ -102,13 +89,8 @@ def copy_to_host(source: torch.Tensor, target: torch.Tensor) -> None:
         return read_values(source, target.dtype)
 
     values = runtime().submit("D2H", "copy_to_host", work, read=moved, blocking=True)
-    if (
-        target.dtype == torch.float16
-        and not _warned_of_overflow
-        and memory_of(source).fmt == DataFormats.SEN169_FP16
-        and values.isinf().any()
-    ):
-        _warn_of_overflow()
+    if target.dtype == torch.float16 and _is_new("overflow", memory_of(source).fmt) and values.isinf().any():
+        warn_once("overflow", OVERFLOW)
     target.detach().copy_(values)
     note("D2H", source, target, moved)
 
