@@ -14,8 +14,7 @@ import torch
 from . import registration
 from .formats import DataFormats, get_device_dtype
 from .layout import ElementArrangement, SpyreTensorLayout, get_device_size_in_bytes
-from .tensors.factories import empty_with_layout
-from .tensors.layouts import install_empty, to_with_layout
+from .tensors.layouts import install_empty, spyre_empty_with_layout, to_with_layout
 
 
 def install() -> None:
@@ -29,7 +28,7 @@ def install() -> None:
     native.DataFormats, native.ElementArrangement = DataFormats, ElementArrangement
     native.SpyreTensorLayout, native.get_device_dtype = SpyreTensorLayout, get_device_dtype
     native.get_device_size_in_bytes = get_device_size_in_bytes
-    native.to_with_layout, native.empty_with_layout = to_with_layout, empty_with_layout
+    native.to_with_layout, native.spyre_empty_with_layout = to_with_layout, spyre_empty_with_layout
     package._C = native
     install_empty()
     sys.modules |= {"torch_spyre": package, "torch_spyre._C": native, "torch.spyre": torch.spyre}

@@ -39,12 +39,13 @@ def test_a_program_that_imports_the_projects_names(tmp_path):
         import torch
         import torch_spyre
         from torch.spyre import SpyreTensorLayout, get_device_dtype
-        from torch_spyre._C import DataFormats, ElementArrangement, get_device_size_in_bytes
+        from torch_spyre._C import DataFormats, ElementArrangement, get_device_size_in_bytes, spyre_empty_with_layout
 
         layout = SpyreTensorLayout([512, 256], torch.float16)
         print(layout, get_device_size_in_bytes(layout), get_device_dtype(torch.float16) is DataFormats.SEN169_FP16)
         print(torch.ones(512, 256, dtype=torch.float16).to(device_layout=layout).device_tensor_layout() == layout, torch_spyre.simulated)
         print(torch.empty((512, 256), device_layout=layout, dtype=torch.float16).device_tensor_layout() == layout)
+        print(spyre_empty_with_layout((512, 256), (256, 1), torch.float16, layout).device_tensor_layout() == layout)
         with torch.device("meta"):
             print(torch.empty(3).device)
     """
@@ -53,6 +54,7 @@ def test_a_program_that_imports_the_projects_names(tmp_path):
     assert done.stdout.splitlines() == [
         "SpyreTensorLayout(device_size=[4, 512, 64], stride_map =[64, 256, 1], device_dtype=DataFormats.SEN169_FP16) 262144 True",
         "True True",
+        "True",
         "True",
         "meta",
     ]

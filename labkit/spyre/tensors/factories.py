@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ..execution.failures import reporting
-from ..layout import SpyreTensorLayout
 from . import transfers
 from .storage import META, aten, attach, default_layout, extent, memory_of, new_tensor
 
@@ -35,11 +34,6 @@ def _empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memor
 def _empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
     _check_device(device)
     return new_tensor(size, stride, dtype or torch.get_default_dtype())
-
-
-def empty_with_layout(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout) -> torch.Tensor:
-    """Fresh memory in a layout of the caller's choice. Raises ValueError when the layout does not reach every element."""
-    return new_tensor(size, stride, dtype, layout)
 
 
 def _copy_from(source, target, non_blocking=False):

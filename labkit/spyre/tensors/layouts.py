@@ -8,8 +8,7 @@ import torch
 
 from ..formats import is_float
 from ..layout import SpyreTensorLayout, lane_of
-from .factories import empty_with_layout
-from .storage import extent, has_memory, is_dense, memory_of
+from .storage import extent, has_memory, is_dense, memory_of, new_tensor
 
 
 def install() -> None:
@@ -75,8 +74,14 @@ def empty_in_layout(*size, device_layout: SpyreTensorLayout, device="spyre", **k
     """
     _check(device_layout, device)
     shape = torch.empty(*size, device="meta", **kwargs)
-    _check_reach(device_layout, shape.shape, shape.stride(), shape.dtype)
-    return empty_with_layout(shape.shape, shape.stride(), shape.dtype, device_layout)
+    return spyre_empty_with_layout(shape.shape, shape.stride(), shape.dtype, device_layout)
+
+
+def spyre_empty_with_layout(size, stride, dtype: torch.dtype, device_layout: SpyreTensorLayout) -> torch.Tensor:
+    """Fresh memory for a host block in a layout of the caller's choice. Raises as `to_with_layout`."""
+    _check(device_layout, "spyre")
+    _check_reach(device_layout, size, stride, dtype)
+    return new_tensor(size, stride, dtype, device_layout)
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
@@ -97,8 +102,7 @@ def to_with_layout(tensor: torch.Tensor, layout: SpyreTensorLayout, *args, copy:
         return tensor
     size = tuple(tensor.shape)
     stride = tensor.stride() if is_dense(tensor) else torch.empty(size, device="meta").stride()
-    _check_reach(layout, size, stride, dtype)
-    return empty_with_layout(size, stride, dtype, layout).copy_(tensor)
+    return spyre_empty_with_layout(size, stride, dtype, layout).copy_(tensor)
 
 
 def _check(layout, device) -> None:

@@ -80,8 +80,8 @@ def has_memory(tensor: torch.Tensor) -> bool:
 def new_tensor(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout | None = None) -> torch.Tensor:
     """A tensor of host `size` and `stride` in fresh memory, every lane poison. layout: None for the default one of the host shape.
 
-    Raises TypeError for a dtype without a device format, RuntimeError for more than six dimensions, ValueError for a layout that does
-    not reach every element, OutOfDeviceMemory.
+    Raises TypeError for a dtype without a device format, RuntimeError for more than six dimensions, OutOfDeviceMemory. That `layout` reaches
+    every element is the caller's to check (`layouts.spyre_empty_with_layout`).
     """
     size, stride = tuple(int(n) for n in size), tuple(int(s) for s in stride)
     if dtype is torch.int64:
