@@ -90,7 +90,6 @@ def _register_simulation() -> None:
     guards.install()
     _answer_for_the_accelerator()
     _keep_ties()
-    aten.impl("_pin_memory", lambda tensor, device=None: tensor.clone(), "CPU")
 
 
 ACCELERATOR = ("synchronize", "empty_cache", "memory_allocated", "max_memory_allocated", "memory_stats", "reset_peak_memory_stats")

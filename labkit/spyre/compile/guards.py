@@ -9,10 +9,8 @@ import functools
 import inspect
 from types import ModuleType
 
-import torch
-
 from ..imports import when_imported
-from ..tensors.storage import has_memory, memory_of
+from ..tensors.storage import has_memory, memory_of, on_device
 
 
 def install() -> None:
@@ -25,7 +23,7 @@ def install() -> None:
 def layout_of(x) -> object:
     """What a compiled program depends on: "default" for the layout that a shape gets by itself, so that one program can serve many
     lengths; else the layout; None for anything but a real tensor on the device."""
-    if not isinstance(x, torch.Tensor) or x.device.type != "spyre" or not has_memory(x):
+    if not on_device(x) or not has_memory(x):
         return None
     held = memory_of(x)
     return "default" if held.by_default else held.layout

@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..imports import when_imported
+from ..tensors.storage import on_device
 
 
 def install() -> None:
@@ -36,7 +37,7 @@ def _wrap(module: ModuleType) -> None:
 
 def works_on_spyre(model, inputs) -> bool:
     """True when an input, a parameter, a buffer or the device argument of a call is on the device."""
-    if any(_on_device(x) for x in pytree.tree_leaves(inputs)):
+    if any(_names_device(x) for x in pytree.tree_leaves(inputs)):
         return True
     if not isinstance(model, torch.fx.GraphModule):
         return False
@@ -45,14 +46,14 @@ def works_on_spyre(model, inputs) -> bool:
         *model.buffers(),
         *(getattr(model, n.target, None) for n in model.graph.nodes if n.op == "get_attr" and "." not in n.target),
     )
-    if any(_on_device(x) for x in held):
+    if any(_names_device(x) for x in held):
         return True
-    return any(_on_device(x) for node in model.graph.nodes for x in pytree.tree_leaves((node.args, node.kwargs)))
+    return any(_names_device(x) for node in model.graph.nodes for x in pytree.tree_leaves((node.args, node.kwargs)))
 
 
-def _on_device(x) -> bool:
+def _names_device(x) -> bool:
     if isinstance(x, torch.Tensor):
-        return x.device.type == "spyre"
+        return on_device(x)
     if isinstance(x, torch.device):
         return x.type == "spyre"
     return isinstance(x, str) and (x == "spyre" or x.startswith("spyre:"))

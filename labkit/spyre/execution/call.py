@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import settings
-from ..tensors.storage import memory_of
+from ..tensors.storage import memory_of, on_device
 from . import span
 
 CPU, META_DEVICE = torch.device("cpu"), torch.device("meta")
@@ -17,11 +17,6 @@ WIDENED = (torch.float16, torch.bfloat16)
 """Dtypes that the reference executor computes in float32."""
 INDEX_OPS = ("index", "index_put", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put", "index_put_")
 """Operators that take index tensors, their second argument, from the CPU, on other devices too."""
-
-
-def on_device(x) -> bool:
-    """True for a tensor on the simulated card."""
-    return isinstance(x, torch.Tensor) and x.device.type == "spyre"
 
 
 @dataclass(eq=False)

@@ -9,8 +9,7 @@ import torch
 
 
 def register(library: torch.library.Library) -> None:
-    """Registers the two cells, and that there are no nested tensors here (a TransformerEncoder asks before it makes one)."""
-    library.impl("_nested_tensor_from_mask_left_aligned", lambda source, mask: False, "PrivateUse1")
+    """Registers the two cells."""
     library.impl("_thnn_fused_lstm_cell", lstm_cell, "PrivateUse1")
     library.impl("_thnn_fused_gru_cell", gru_cell, "PrivateUse1")
 

@@ -13,10 +13,10 @@ from torch.utils import _pytree as pytree
 
 from ..formats import Rounding
 from ..runtime import runtime
-from ..tensors.storage import is_dense, new_tensor
+from ..tensors.storage import is_dense, new_tensor, on_device
 from ..tensors.transfers import bytes_of, read_values, write_values
 from . import random
-from .call import CPU, WIDENED, Call, on_device
+from .call import CPU, WIDENED, Call
 from .executor import REFERENCE, count
 
 BELOW_A_BOUND = ("aten::uniform_", "aten::random_")

@@ -72,9 +72,14 @@ def memory_of(tensor: torch.Tensor) -> DeviceMemoryOfStorage:
     return held
 
 
+def on_device(x) -> bool:
+    """True for a tensor on the simulated card, real or fake."""
+    return isinstance(x, torch.Tensor) and x.device.type == "spyre"
+
+
 def has_memory(tensor: torch.Tensor) -> bool:
     """True for a real tensor on the device."""
-    return _ATTRIBUTE in tensor.untyped_storage().__dict__
+    return memory_of_storage(tensor.untyped_storage()) is not None
 
 
 def new_tensor(size, stride, dtype: torch.dtype, layout: SpyreTensorLayout | None = None) -> torch.Tensor:
