@@ -22,6 +22,17 @@ def test_a_wrong_number_of_cores_names_variable_value_and_range(monkeypatch, val
         torch.ones(3, device="spyre") + 1
 
 
+def test_a_span_that_is_too_long_asks_for_more_cores_only_where_there_are_more():
+    from labkit.spyre.execution.span import SpanOverflow, check
+    from labkit.spyre.layout import SpyreTensorLayout
+
+    prime = SpyreTensorLayout([64 * 2097169 * 32 + 1], torch.float16)  # one stick more than 32 shares of a legal span
+    for cores, asks in ((1, True), (32, False)):
+        with pytest.raises(SpanOverflow) as caught:
+            check(prime, cores, "add", [1])
+        assert ("more cores" in str(caught.value)) == asks and "a size with more divisors" in str(caught.value)
+
+
 def test_flags_are_read_when_used(monkeypatch):
     monkeypatch.setenv("TORCH_SPYRE_DEBUG", "1")
     assert settings.flag("TORCH_SPYRE_DEBUG")

@@ -10,6 +10,7 @@ import functools
 import math
 from itertools import product
 
+from .. import settings
 from ..formats import STICK_BYTES
 
 MAX_SPAN_BYTES = 268_435_456
@@ -44,8 +45,9 @@ def check(layout, cores: int, op: object, shape) -> None:
         return
     span, split = smallest_span(tuple(layout.device_size[:-1]), cores)
     if span > MAX_SPAN_BYTES:
+        more = "more cores (SENCORES), " if cores < settings.SWITCHES["SENCORES"].highest else ""
         raise SpanOverflow(
             f"{op}: a tensor of shape {list(shape)} takes {layout.size_in_bytes:,} bytes of device memory; one core addresses at most "
             f"{MAX_SPAN_BYTES:,} in one span, and the best split over {cores} core{'s' if cores > 1 else ''}, {list(split)} of device_size "
-            f"{list(layout.device_size)}, leaves {span:,}. Use more cores (SENCORES), a size with more divisors, or smaller pieces."
+            f"{list(layout.device_size)}, leaves {span:,}. Use {more}a size with more divisors, or smaller pieces."
         )
